@@ -39,9 +39,9 @@ class PacketBurst:
     """How much comes for how long, who asks, and the caps."""
 
     rounds: int = 2_000  # of a hash, a row
-    calm: int = 10  # ticks at the load that the worker can just take,
-    twice: int = 30  # at twice,
-    four_times: int = 20  # and at four times of it
+    calm: int = 6  # ticks at the load that the worker can just take,
+    twice: int = 24  # at twice,
+    four_times: int = 16  # and at four times of it
     load: float = 0.95
     slow_s: float = 2.0
     alerts: int = 20
@@ -50,7 +50,7 @@ class PacketBurst:
     deadline_s: float = 2.0  # of the alerts
     memory: str = "32 MB"
     queue_bytes: str = "16 MB"  # where the engine has a cap of queues
-    arrivals: PacketArrivals = field(default_factory=lambda: PacketArrivals(ticks=60, rows_of_packet=75, payload=1_000))
+    arrivals: PacketArrivals = field(default_factory=lambda: PacketArrivals(ticks=46, rows_of_packet=58, payload=1_000))
 
     @property
     def factors(self) -> list[int]:
@@ -101,9 +101,9 @@ def overloaded(session: SparkSession, load: PacketBurst) -> dict[str, Any]:
     caps: dict[str, Any] = {"memory": load.memory}
     if has_queue_cap():
         caps["queue_bytes"] = load.queue_bytes
-    with packet_feed(session, load.queries(), load.arrivals.payload, "maxFilesPerTrigger = '1', ") as feed:
+    with packet_feed(session, load.queries(), load.arrivals.payload) as feed:
         pace_s = tick_s(feed, load.arrivals.rows, load.load, load.slow_s)
-    with packet_feed(session, load.queries(), load.arrivals.payload, "maxFilesPerTrigger = '1', ", **caps) as feed:
+    with packet_feed(session, load.queries(), load.arrivals.payload, **caps) as feed:
         peaks, began = _Peaks(), time.perf_counter()
         _feed(feed, load, pace_s, peaks)
         offered_s = time.perf_counter() - began

@@ -20,12 +20,12 @@ QUERY: Final = "in_a_row"
 class OperatorsInARow:
     """What the operators cost, and what arrives."""
 
-    rounds: int = 500  # of a hash, a row, of each of the three
+    rounds: int = 800  # of a hash, a row, of each of the three
     passed: float = 0.1  # of the rows by the last one
     output: int = 60  # times these rounds, for a row that has passed
     load: float = 0.9
     slow_s: float = 2.0
-    arrivals: PacketArrivals = field(default_factory=lambda: PacketArrivals(ticks=40, rows_of_packet=10))
+    arrivals: PacketArrivals = field(default_factory=lambda: PacketArrivals(ticks=40, rows_of_packet=10, payload=1_000))
 
     def query(self, deadline_s: float | None = None) -> str:
         """Write the query, with a bound on the latency of its answers if there is one."""

@@ -159,9 +159,7 @@ def is_whole(recording: OperatorRecording, rows: int) -> bool:
 
 
 @contextmanager
-def packet_feed(
-    session: SparkSession, queries: Mapping[str, str], payload: int, options: str = "", **told: Any
-) -> Iterator[PacketFeed]:
+def packet_feed(session: SparkSession, queries: Mapping[str, str], payload: int, **told: Any) -> Iterator[PacketFeed]:
     """Open an engine with queries over packets, one worker for its functions, and nothing read."""
     folder = Path(tempfile.mkdtemp(prefix="penstock-overload-"))
     try:
@@ -169,8 +167,8 @@ def packet_feed(
         with Engine(folder / "state", spark=session, sinks=[MemorySink()], **told) as engine:
             engine.streams.settings.desk.operators.slots = 1  # the papers' single processor
             engine.execute(
-                f"CREATE STREAM packets ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', {options}"
-                "max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
+                f"CREATE STREAM packets ({COLUMNS}) USING parquet OPTIONS (path = '{folder / 'in'}', "
+                "maxFilesPerTrigger = '1', max_ahead = '36500 d') WATERMARK FOR ts AS ts - INTERVAL 0 SECONDS"
             )
             for function in (hashed, digested):
                 engine.create_function(function.__name__, function, expensive=True)

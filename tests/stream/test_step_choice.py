@@ -92,3 +92,36 @@ def test_one_policy_chooses_among_the_queues_of_all_streams(spark: SparkSession,
         for stream, seconds in (("a", 0.1), ("b", 0.2), ("a", 0.3), ("b", 0.4)):
             two.come(stream, seconds)
         assert two.run(policy) == order
+
+
+def test_workers_take_the_steps_of_streams_that_are_at_work_together(spark: SparkSession) -> None:
+    with TestBed(spark) as bed:
+        two = TwoStreams(bed)
+        for stream, seconds in (("a", 0.1), ("b", 0.2), ("a", 0.3), ("b", 0.4)):
+            two.come(stream, seconds)
+        pipelines = [bed.engine.stream(name).pipeline for name in "ab"]
+        slots = bed.engine.streams.settings.desk.operators
+        for pipeline in pipelines:
+            slots.join(pipeline)
+        for pipeline in pipelines:
+            slots.finish(pipeline)
+        for query in ("dears", "cheaps"):
+            assert sorted(row["p"] for row in bed.answers(query)) == sorted(2 * [*range(10)])
+        assert [row["v"] for row in bed.answers("few")] == [0, 0]
+
+
+def test_a_stream_that_fails_is_told_and_left_out(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestBed(spark) as bed:
+        two, told = TwoStreams(bed), list[tuple[OperatorQueues, str]]()
+        for stream, seconds in (("a", 0.1), ("b", 0.2)):
+            two.come(stream, seconds)
+
+        def broken(*arguments: object) -> None:
+            raise ValueError("its file is gone")
+
+        both = [two.queues("a"), two.queues("b")]
+        monkeypatch.setattr(both[0], "heads", broken)
+        step = two.choice.next_step(both, operator_policy_named("FCFS"), lambda q, e: told.append((q, str(e))))
+        assert step is not None
+        assert step.queues is both[1]
+        assert told == [(both[0], "its file is gone")]
