@@ -38,7 +38,7 @@ LONG_S: Final = 5  # range of alerts and dashboards
 class PacketBurst:
     """How much comes for how long, who asks, and the caps."""
 
-    rounds: int = 2_000  # of a hash, a row
+    rounds: int = 4_000  # of a hash, a row
     calm: int = 6  # ticks at the load that the worker can just take,
     twice: int = 24  # at twice,
     four_times: int = 16  # and at four times of it

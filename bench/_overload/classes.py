@@ -17,7 +17,7 @@ class OperatorClasses:
 
     operators: int = 30
     classes: int = 5  # an operator of class k takes 2^k times the rounds of the first class
-    rounds: int = 30  # of a hash, a row, in the first class
+    rounds: int = 60  # of a hash, a row, in the first class
     load: float = 0.95
     slow_s: float = 2.0  # a tick, while it is measured what one takes
     arrivals: PacketArrivals = field(default_factory=PacketArrivals)

@@ -20,7 +20,7 @@ QUERY: Final = "in_a_row"
 class OperatorsInARow:
     """What the operators cost, and what arrives."""
 
-    rounds: int = 800  # of a hash, a row, of each of the three
+    rounds: int = 1_600  # of a hash, a row, of each of the three
     passed: float = 0.1  # of the rows by the last one
     output: int = 60  # times these rounds, for a row that has passed
     load: float = 0.9
