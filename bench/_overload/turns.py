@@ -40,7 +40,7 @@ def tick_s(feed: PacketFeed, rows: Sequence[int], load: float, slow_s: float = S
     feed.run([mean] * WARM_TICKS, slow_s)
     recording = feed.run([mean] * (MEASURED_TICKS - WARM_TICKS), slow_s)
     costs = OperatorCosts.of(recording)
-    steps = sum(one.ended_us - one.began_us + costs.gap_us for one in recording.steps) / 1e6
+    steps = sum((one.ended_us - one.began_us) / 1e6 + costs.pause_s for one in recording.steps)
     return steps / (MEASURED_TICKS - WARM_TICKS) / load
 
 

@@ -137,7 +137,7 @@ def test_workers_that_ran_at_once_do_so_again_and_pause_as_they_did() -> None:
     answers = [answer(q, e, c, c) for q, e, c in ((CHEAP, 2, 0), (DEAR, 3, 0), (CHEAP, 4.5, 1), (DEAR, 6.5, 1))]
     recording = OperatorRecording(both, answers)
     costs = OperatorCosts.of(recording)
-    assert (costs.slots, costs.gap_us) == (2, 0.5 * S)
+    assert (costs.slots, costs.pauses_us) == (2, [0.5 * S] * 4)
     assert sorted(one.done_us / S for one in replayed(recording, "FCFS").answers) == [2, 3, 4.5, 6.5]
 
 

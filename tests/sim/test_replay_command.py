@@ -156,7 +156,7 @@ def test_expensive_functions_are_replayed_too_by_themselves_or_beside_windows(st
 
 def test_a_policy_that_nobody_can_run_by_is_refused_beside_functions(state: Path) -> None:
     record(state, ONE, ALERT)
-    assert "the engine has neither" in str(sim("--trace", state, "--policy", "Chain").exception)
+    assert "orders the queues of operators" in str(sim("--trace", state, "--policy", "Chain").exception)
     record_operators(state)
     assert "knows the future" in str(sim("--trace", state, "--policy", "HNR-O").exception)
     assert 'no policy "Nonsense"' in str(sim("--trace", state, "--policy", "Nonsense").exception)

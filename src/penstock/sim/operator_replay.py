@@ -116,7 +116,7 @@ class _OperatorReplay:
         while arrivals or running or pausing or self._heads():
             while running and running[0][0] <= now_us:
                 ended_us, step = heapq.heappop(running)
-                heapq.heappush(pausing, ended_us + round(self.costs.gap_us))
+                heapq.heappush(pausing, ended_us + round(self.costs.pauses_us[step]))
                 self._finish(step, ended_us)
             while arrivals and arrivals[-1][0] <= now_us:
                 self._come(arrivals.pop()[1])
@@ -276,7 +276,7 @@ class _OperatorReplay:
     def _commit(self, commit: CommitOf, query: int, now_us: int) -> None:
         """Answer the rows of one commit; the last query to do so lets its blocks go."""
         told = self.told[commit].pop(query)
-        done_us = self.costs.committed_us(commit[:2], now_us)
+        done_us = self.costs.committed_us(commit, query, now_us)
         self.answered.append(replace(told, done_us=done_us))
         if not any(self.open[commit].left.values()):
             self.held.add(-sum(self.open[commit].blocks.values()))
