@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+import pytest
 
 from penstock.kernel.operator_block import Passed
 from penstock.schedule.operator_queues import operator_policy_named
 from penstock.spark.functions.resident_worker import StepAnswered
+from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.spark.sources.rows import frame_of, schema_of
 from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.slots import OperatorSlots
 from penstock.stream.operators.step_choice import StepChoice
+from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
 
@@ -133,6 +140,48 @@ def finish(bed: TestBed) -> None:
     """Let all that waits go through."""
     runner = bed.engine.stream("s")
     runner.operators.finish(runner.pipeline)
+
+
+class SharedProcess:
+    """A worker process that goes on to the next engine when its own ends: starting one takes most of a test's time.
+
+    A process ends with the thread that has started it, so steps are asked for in a thread that stays.
+    """
+
+    idle: ClassVar[list[tuple[WorkerProcess, ThreadPoolExecutor]]] = []
+
+    def __init__(self, limits: WorkerLimits) -> None:
+        """Take a process that lives, or a new one."""
+        self.process, self.thread = self.idle.pop() if self.idle else (WorkerProcess(limits), ThreadPoolExecutor(1))
+        self.process.limits, self._lost_before = limits, self.process.lost
+        self.kill = self.process.kill
+
+    def run(self, worker: UdfWorker, pinned: str, arguments: list[pa.Array]) -> StepAnswered:
+        """Run a step."""
+        return self.thread.submit(self.process.run, worker, pinned, arguments).result()
+
+    @property
+    def lost(self) -> int:
+        """Count the processes that were lost since."""
+        return self.process.lost - self._lost_before
+
+    def stop(self) -> None:
+        """Leave the process to the next engine."""
+        self.idle.append((self.process, self.thread))
+
+    def close(self) -> None:
+        """Let the step that runs come to its end."""
+
+
+def share_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let engines that come after one another share worker processes."""
+    monkeypatch.setattr("penstock.stream.operators.slots.WorkerProcess", SharedProcess)
+
+
+@atexit.register
+def end_processes() -> None:
+    for process, _ in SharedProcess.idle:
+        process.stop()
 
 
 def slots_of(bed: TestBed) -> OperatorSlots:

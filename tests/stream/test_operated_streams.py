@@ -8,15 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from penstock.store import faults
 from tests.cases import cases
-from tests.stream.operated import Row, bed_with, finish, queue
+from tests.stream.operated import Killed, Row, bed_with, finish, queue, share_processes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import SparkSession
 
     from penstock.testing import TestBed
 
 WINDOW = "SELECT count(*) AS n, sum(id) AS total, max(p) AS most FROM dear [RANGE 2 s SLIDE 1 s]"
+
+
+@pytest.fixture(autouse=True)
+def no_hook_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    share_processes(monkeypatch)
+    yield
+    faults.hook = None
+
+
+# Of a commit of what has come through, and of the stream that is made of it.
+MOMENTS = ("taken.after", "taken.record.after", "commit.before", "commit.after", "partials.after", "answers.before")
 
 
 def enter(bed: TestBed) -> None:
@@ -48,7 +62,7 @@ def test_windows_over_rows_of_operators_are_those_over_rows_of_the_pass(
 ) -> None:
     monkeypatch.setattr("penstock.kernel.operator_block.BLOCK_ROWS", 5)
     draw, waited = random.Random(seed), False
-    batches = [drawn(draw, second, 12 * second) for second in range(9)]
+    batches = [drawn(draw, second, 12 * second) for second in range(7)]
     with bed_with(spark, expensive=False) as bed:
         enter(bed)
         for rows in batches:
@@ -56,18 +70,33 @@ def test_windows_over_rows_of_operators_are_those_over_rows_of_the_pass(
         bed.flush()
         wanted = {name: told(bed, name) for name in ("windows", "rows", "beside")}
         late = bed.counts("dear").late
-    bed = bed_with(spark, tmp_path)
+    bed, armed, deaths = bed_with(spark, tmp_path), list[str](), 0
     enter(bed)
-    for place, rows in enumerate(batches):
+
+    def reached(moment: str) -> None:
+        if armed and moment == armed[-1]:
+            armed.pop()
+            raise Killed
+
+    faults.hook = reached
+    for rows in batches:
         queue(bed, rows)
         waited |= watermark(bed, "dear") != watermark(bed, "s")
-        if draw.random() < 0.3:
+        if draw.random() < 0.4:
+            continue
+        armed[:] = [draw.choice(["", *MOMENTS])]
+        try:
             finish(bed)
             bed.engine.stream("s").lead()
             assert watermark(bed, "dear") == watermark(bed, "s")
-        elif place % 5 == 4:
-            bed.close()
+        except Killed:
+            deaths += 1
+            bed.engine.streams.abandon_sinks()
+            bed.engine.release()
             bed = bed_with(spark, tmp_path)
+        armed.clear()
+    faults.hook = None
+    assert deaths
     bed.flush()
     assert waited
     assert late > 0
