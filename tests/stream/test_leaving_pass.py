@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.spark.functions.measured_costs import MeasuredCost
 from penstock.store import faults
+from penstock.stream.operators.leaving_pass import CostLooks
 from tests.stream.operated import (
     QUERIES,
     Killed,
@@ -57,6 +59,17 @@ def operators_of(bed: TestBed) -> set[str]:
     continuous = [one for one in runner.catalog.definitions("s") if one.query.is_continuous]
     divided = runner.pipeline.continuous.operators.gates.divided(continuous)
     return {operator.function.name for query in divided.values() for operator in query.operators.values()}
+
+
+def test_a_cost_is_too_much_when_two_looks_after_the_first_batch_find_it() -> None:
+    batches = [(100, 5.0), (600, 0.5), (600, 0.5), (2_000, 0.001), (1_500, 0.5), (999, 9.0), (1, 0.0), (1_000, 0.02)]
+    total = MeasuredCost()
+    looks, found = CostLooks(lambda _: total), list[float | None]()
+    for rows, seconds in batches:
+        total = MeasuredCost(total.rows + rows, total.seconds + seconds)
+        found.append(looks.too_much_us("f"))
+    # What loads it, half a look, too much, little, too much, half a look, too much again, and just what is allowed.
+    assert found == [None, None, None, None, None, None, pytest.approx(9_000), None]
 
 
 def test_a_function_leaves_the_pass_by_what_it_costs_unless_that_is_forbidden(

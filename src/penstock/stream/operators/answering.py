@@ -19,7 +19,7 @@ from penstock.store.taken_plan import TakenCommit
 from penstock.stream.continuous.charged_rows import Charged, pause
 from penstock.stream.operators.answered_rows import AnsweredBlock, AnsweredRows
 from penstock.stream.operators.gates import Gates
-from penstock.stream.operators.leaving_pass import LeavingPass
+from penstock.stream.operators.leaving_pass import CostLooks, LeavingPass
 from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.operator_work import answered_queues
 from penstock.stream.operators.queued_commit import QueuedCommit
@@ -106,7 +106,7 @@ def open_operators(
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
     gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
-    leaving = LeavingPass(gates, partial(cost_of, settings.session))
+    leaving = LeavingPass(gates, CostLooks(partial(cost_of, settings.session)))
     return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock), leaving)
 
 

@@ -32,30 +32,15 @@ class _Looked:
     above: int = 0
 
 
-class LeavingPass:
-    """Watches the functions that one stream's queries call in the pass."""
+class CostLooks:
+    """Looks at what functions cost from time to time; what the first batch took, which loads them, does not count."""
 
-    def __init__(self, gates: Gates, cost_of: Callable[[str], MeasuredCost]) -> None:
-        """Begin to watch; ``cost_of`` tells what a function has cost so far."""
-        self.gates, self._cost_of = gates, cost_of
+    def __init__(self, cost_of: Callable[[str], MeasuredCost]) -> None:
+        """Begin to look; ``cost_of`` tells what a function has cost so far."""
+        self._cost_of = cost_of
         self._looked: dict[str, _Looked] = {}
 
-    def look(self, definitions: Iterable[Definition]) -> None:
-        """Let those functions leave that have cost too much; the first batch, which loads them, does not count."""
-        if self.gates.refusal is not None:
-            return
-        mine = [one for one in definitions if one.query.is_continuous]
-        for function in self.gates.catalog.python_functions() if mine else ():
-            code, pinned = function.python, function.pinned
-            if code is None or code.aggregates or code.expensive is not None or code.is_operator:
-                continue
-            if not any(calls_any(one, {pinned: function}) for one in mine):
-                continue
-            cost_us = self._cost_us(pinned)
-            if cost_us is not None and self.gates.can_leave(mine, function):
-                self._leave(function, cost_us)
-
-    def _cost_us(self, pinned: str) -> float | None:
+    def too_much_us(self, pinned: str) -> float | None:
         """Return what a row has cost since the look before, if some looks have found that to be too much."""
         now, before = self._cost_of(pinned), self._looked.get(pinned)
         if before is None:
@@ -69,9 +54,31 @@ class LeavingPass:
         self._looked[pinned] = _Looked(now, above)
         return cost_us if above >= LOOKS else None
 
+
+class LeavingPass:
+    """Watches the functions that one stream's queries call in the pass."""
+
+    def __init__(self, gates: Gates, looks: CostLooks) -> None:
+        """Begin to watch."""
+        self.gates, self.looks = gates, looks
+
+    def look(self, definitions: Iterable[Definition]) -> None:
+        """Let those functions leave that have cost too much."""
+        if self.gates.refusal is not None:
+            return
+        mine = [one for one in definitions if one.query.is_continuous]
+        for function in self.gates.catalog.python_functions() if mine else ():
+            code, pinned = function.python, function.pinned
+            if code is None or code.aggregates or code.expensive is not None or code.is_operator:
+                continue
+            if not any(calls_any(one, {pinned: function}) for one in mine):
+                continue
+            cost_us = self.looks.too_much_us(pinned)
+            if cost_us is not None and self.gates.can_leave(mine, function):
+                self._leave(function, cost_us)
+
     def _leave(self, function: Function, cost_us: float) -> None:
         """Let a function run behind a queue from the next batch on."""
-        self._looked.pop(function.pinned, None)
         if self.gates.catalog.note_measured(function, cost_us):
             told = "function %s takes %.0f µs a row: from now on it runs behind a queue (expensive=False forbids it)"
             LOG.info(told, function.name, cost_us)
