@@ -15,6 +15,7 @@ __all__ = [
     "PenstockError",
     "SinkBatch",
     "TerminalSink",
+    "WebhookSink",
     "__version__",
     "aggregate",
     "function",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
     from penstock.sinks.terminal import TerminalSink
+    from penstock.sinks.webhook.sink import WebhookSink
     from penstock.sources.trades import Market
     from penstock.spark.market import write_trades
 
@@ -45,6 +47,7 @@ _PLACES = {
     "PenstockError": "penstock.errors",
     "SinkBatch": "penstock.sinks.callback",
     "TerminalSink": "penstock.sinks.terminal",
+    "WebhookSink": "penstock.sinks.webhook.sink",
     "aggregate": "penstock.language.functions.python_aggregates",
     "function": "penstock.language.functions.python_functions",
     "sink": "penstock.sinks.callback",
