@@ -163,6 +163,8 @@ def dying_at(moment: str, times: int) -> Callable[[str], None]:
 def run(folder: Path, kind: str, where: str, kills: int, seed: int) -> dict[str, int]:
     """Kill lives at every durable write of the sink, others at any time, and let the last one live."""
     draw = random.Random(seed)
+    assert SINKS[kind].sink  # so that all that lives need is loaded
+    assert batch(0)
     points = [point for point in faults.POINTS if point in (f"sink.{kind}", "sink.progress")]
     moments = [(f"{point}.{moment}", times) for point in points for moment in faults.MOMENTS for times in (1, 2)]
     at_points = [moment for moment, times in moments if Life(folder, kind, where, moment, times).end() is None]

@@ -140,6 +140,7 @@ class Poster:
         """Connect to the first address that answers; who answers must be who the name says."""
         plain = _first_that_answers(addresses, self.receiver.port, limit)
         plain.settimeout(self.timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a body does not wait for its head to arrive
         if self.receiver.scheme == "http":
             return plain
         context = ssl.create_default_context()
