@@ -13,6 +13,7 @@ __all__ = [
     "MemorySink",
     "ParquetSink",
     "PenstockError",
+    "PostgresSink",
     "SinkBatch",
     "TerminalSink",
     "WebhookSink",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
+    from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.terminal import TerminalSink
     from penstock.sinks.webhook.sink import WebhookSink
     from penstock.sources.trades import Market
@@ -45,6 +47,7 @@ _PLACES = {
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
+    "PostgresSink": "penstock.sinks.postgres.sink",
     "SinkBatch": "penstock.sinks.callback",
     "TerminalSink": "penstock.sinks.terminal",
     "WebhookSink": "penstock.sinks.webhook.sink",

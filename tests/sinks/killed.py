@@ -25,7 +25,7 @@ import pyarrow as pa
 from penstock.model.instants import wall_clock_us
 from penstock.sinks.outlet import Outlet
 from penstock.sinks.progress import progress_of
-from penstock.sinks.protocol import Sink, names_of
+from penstock.sinks.protocol import KeyedTables, Sink, names_of
 from penstock.sinks.registry import SINKS
 from penstock.store import faults
 from penstock.store.folder import StateFolder
@@ -42,10 +42,11 @@ LACKING: Final = 3  # how a life ends whose sink has not got everything
 # -- answers -----------------------------------------------------------------------------------------------------------
 
 
-def batch(number: int, rows: int = ROWS) -> list[pa.Table]:
+def batch(number: int, rows: int = ROWS) -> KeyedTables:
     """Make the answers of a number: windows by symbol, windows that are revised, and windows alone."""
-    plain, revised = rows * 3 // 5, rows * 2 // 5 - 1
-    return [_plain(number, plain), _revised(number, revised), _alone(number)]
+    plain, revised = rows * 3 // 5, _revised(number, rows * 2 // 5 - 1)
+    keys = revised.select(["k"]).rename_columns(["#k0"])
+    return KeyedTables([_plain(number, plain), revised, _alone(number)], [None, keys, None])
 
 
 def _plain(number: int, rows: int) -> pa.Table:

@@ -6,13 +6,18 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from penstock.model.instants import format_instant
 from penstock.sinks.row_values import plain_rows
 from tests.sinks.killed import BATCHES, every_batch
+from tests.sinks.postgres_server import Server
 from tests.sinks.receiving import receiving
 
 KILLS = 15  # at any time
@@ -29,6 +34,43 @@ def kill(folder: Path, kind: str, where: str, kills: int) -> None:
     assert figures["code"] == figures["missed"] == 0, (figures, done.stderr)
     assert figures["at_random"] == kills, figures
     assert figures["at_points"] >= 6, figures
+
+
+def state_now(tables: Iterable[pa.Table]) -> dict[Any, Any]:
+    """Work out what stands: of each window and group of a revised query what was said last."""
+    found: dict[Any, Any] = {}
+    for table in tables:
+        for row in plain_rows(table):
+            key = row["query_name"], row["window_end"], row.get("symbol"), row.get("k")
+            if row.get("op") == "retract":
+                found.pop(key, None)
+            else:
+                found[key] = row.get("shares", row.get("total", row.get("n"))), row.get("revision")
+    return found
+
+
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY, marks=pytest.mark.soak)])
+def test_postgres_has_every_answer_once_and_revised_ones_as_they_stand(
+    postgres: Server, tmp_path: Path, kills: int
+) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgres.address, autocommit=True) as connection:
+        connection.execute('DROP TABLE IF EXISTS flow, "Mended", pace')
+        kill(tmp_path, "postgres", postgres.address, kills)
+        read = {
+            "flow": "SELECT 'flow', window_end, symbol, NULL, shares, NULL FROM flow",
+            "Mended": """SELECT 'Mended', window_end, NULL, k, total, revision FROM "Mended" """,
+            "pace": "SELECT 'pace', window_end, NULL, NULL, n, NULL FROM pace",
+        }
+        found = [row for text in read.values() for row in connection.execute(text).fetchall()]
+    told = state_now(table for _, tables in every_batch() for table in tables)
+    by_key = {(name, instant(end), symbol, k): (value, at) for name, end, symbol, k, value, at in found}
+    assert len(found) == len(by_key) == len(told) > 60_000
+    assert by_key == told
+
+
+def instant(moment: datetime) -> str:
+    return format_instant((moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1))
 
 
 def counted(rows: list[dict[str, Any]]) -> Counter[str]:
