@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "CallbackSink",
+    "DeltaSink",
     "Engine",
     "JsonLinesSink",
     "Market",
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.language.functions.python_aggregates import aggregate
     from penstock.language.functions.python_functions import function
     from penstock.sinks.callback import CallbackSink, SinkBatch, sink
+    from penstock.sinks.delta.sink import DeltaSink
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 _PLACES = {
     "CallbackSink": "penstock.sinks.callback",
+    "DeltaSink": "penstock.sinks.delta.sink",
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
     "Market": "penstock.sources.trades",

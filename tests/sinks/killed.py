@@ -35,7 +35,10 @@ ROWS: Final = 500  # of a batch: 100,000 answers in all
 STREAM: Final = "s"
 START_US: Final = 1_767_600_000_000_000
 MINUTE_US: Final = 60_000_000
-SETTINGS: Final[dict[str, dict[str, Any]]] = {"webhook": {"allow_networks": "127.0.0.0/8", "batch_rows": 500}}
+SETTINGS: Final[dict[str, dict[str, Any]]] = {
+    "webhook": {"allow_networks": "127.0.0.0/8", "batch_rows": 500},
+    "delta": {"roll_bytes": 200_000},
+}
 LACKING: Final = 3  # how a life ends whose sink has not got everything
 
 
@@ -166,7 +169,7 @@ def run(folder: Path, kind: str, where: str, kills: int, seed: int) -> dict[str,
     draw = random.Random(seed)
     assert SINKS[kind].sink  # so that all that lives need is loaded
     assert batch(0)
-    points = [point for point in faults.POINTS if point in (f"sink.{kind}", "sink.progress")]
+    points = [point for point in faults.POINTS if point.startswith(f"sink.{kind}") or point == "sink.progress"]
     moments = [(f"{point}.{moment}", times) for point in points for moment in faults.MOMENTS for times in (1, 2)]
     at_points = [moment for moment, times in moments if Life(folder, kind, where, moment, times).end() is None]
     ends = [Life(folder, kind, where).end_after(draw.randint(0, 2), draw.uniform(0.0, 0.03)) for _ in range(kills)]

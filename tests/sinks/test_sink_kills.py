@@ -11,9 +11,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
+import penstock as ps
 from penstock.model.instants import format_instant
 from penstock.sinks.row_values import plain_rows
 from tests.sinks.killed import BATCHES, every_batch
@@ -67,6 +69,27 @@ def test_postgres_has_every_answer_once_and_revised_ones_as_they_stand(
     by_key = {(name, instant(end), symbol, k): (value, at) for name, end, symbol, k, value, at in found}
     assert len(found) == len(by_key) == len(told) > 60_000
     assert by_key == told
+
+
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MANY, marks=pytest.mark.soak)])
+def test_delta_has_every_answer_once(tmp_path: Path, kills: int) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    kill(tmp_path, "delta", str(tmp_path / "tables"), kills)
+    found: Counter[Any] = Counter()
+    for name, columns in COLUMNS.items():
+        files = deltalake.DeltaTable(str(ps.DeltaSink(tmp_path / "tables").folder_of(name))).file_uris()
+        text = f"SELECT epoch_us(window_end), {', '.join(columns)} FROM read_parquet({files})"
+        found.update((name, *row) for row in duckdb.execute(text).fetchall())
+    told: Counter[Any] = Counter()
+    for _, tables in every_batch():
+        for (name, columns), table in zip(COLUMNS.items(), tables, strict=True):
+            parts = [table["window_end"].cast(pa.int64()), *(table[column] for column in columns)]
+            told.update(zip([name] * table.num_rows, *(part.to_pylist() for part in parts), strict=True))
+    assert told.total() == 100_000
+    assert found == told
+
+
+COLUMNS = {"flow": ("symbol", "shares"), "Mended": ("k", "revision", "op", "total"), "pace": ("n",)}
 
 
 def instant(moment: datetime) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import penstock as ps
+from penstock.sinks.delta.columns import column_name
 from penstock.sinks.row_values import python_rows
 from penstock.testing import TestBed
 from tests.sinks.postgres_server import Server
@@ -49,10 +50,10 @@ def told(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(repr(sorted(row.items())) for row in plain)
 
 
-def check(bed: TestBed, read: Read) -> None:
-    """Compare what a sink holds with the results."""
+def check(bed: TestBed, read: Read, *, log: bool = False) -> None:
+    """Compare what a sink holds with the results, or with all that was ever said."""
     for name in PLAIN:
-        results = python_rows(bed.engine.results(name))
+        results = python_rows(bed.engine.results(name, revisions=log and name == "mended"))
         assert results, name
         columns = list(results[0])
         rows = read(name)
@@ -80,3 +81,18 @@ def test_postgres_stands_as_results_do(spark: SparkSession, postgres: Server, tm
         assert connection.execute('SELECT DISTINCT n FROM engine."gone~2"').fetchall() == [{"n": "again"}]
         revised = connection.execute("SELECT revision FROM engine.mended WHERE op = 'revise'").fetchall()
         assert revised
+
+
+def test_delta_has_all_that_was_said(spark: SparkSession, tmp_path: Path) -> None:
+    deltalake = pytest.importorskip("deltalake")
+    sink = ps.DeltaSink(tmp_path / "delta", layout="query/day", roll_seconds=0)
+
+    def read(name: str) -> list[dict[str, Any]]:
+        rows = python_rows(deltalake.DeltaTable(str(sink.folder_of(name))).to_pyarrow_table())
+        return [{"the d": row.get(column_name("the d")), **row} for row in rows]
+
+    with engine_with(spark, tmp_path, sink) as bed:
+        check(bed, read, log=True)
+        assert {row["n"] for row in read("gone")} != {"again"}
+        again = deltalake.DeltaTable(str(tmp_path / "delta" / "gone~2")).to_pyarrow_table()
+        assert set(again["n"].to_pylist()) == {"again"}
