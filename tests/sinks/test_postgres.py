@@ -17,10 +17,10 @@ from penstock.errors import EnvironmentProblem, SinkError
 from penstock.project.folder import read_project
 from penstock.sinks.outlet import Outlet
 from penstock.sinks.postgres.binary import HEAD, TAIL, copy_rows, type_of
-from penstock.sinks.postgres.database import identifier
+from penstock.sinks.postgres.names import identifier
 from penstock.sinks.protocol import KeyedTables
+from tests.postgres_server import Server
 from tests.project.making import TRADES, write_project
-from tests.sinks.postgres_server import Server
 from tests.sinks.remembering import Died, Remembering, answers
 from tests.sinks.values import HOSTILE, START, every_type
 
@@ -297,7 +297,7 @@ def test_a_driver_that_is_missing_is_asked_for(tmp_path: Path, monkeypatch: pyte
     def missing(name: str) -> Any:
         raise ImportError(f"No module named '{name}'")
 
-    monkeypatch.setattr("penstock.sinks.postgres.database.import_module", missing)
+    monkeypatch.setattr("penstock.sources.postgres_database.import_module", missing)
     (problem,) = read_project(write_project(tmp_path, f"{TRADES}\nsinks:\n  - postgres: postgresql://h/d\n")).problems
     assert 'pip install "penstock[postgres]"' in str(problem)
     with pytest.raises((SinkError, EnvironmentProblem), match="psycopg"):

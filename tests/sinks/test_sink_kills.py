@@ -18,8 +18,8 @@ import pytest
 import penstock as ps
 from penstock.model.instants import format_instant
 from penstock.sinks.row_values import plain_rows
+from tests.postgres_server import Server
 from tests.sinks.killed import BATCHES, every_batch
-from tests.sinks.postgres_server import Server
 from tests.sinks.receiving import receiving
 
 KILLS = 15  # at any time

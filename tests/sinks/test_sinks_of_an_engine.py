@@ -14,7 +14,7 @@ import penstock as ps
 from penstock.sinks.delta.columns import column_name
 from penstock.sinks.row_values import python_rows
 from penstock.testing import TestBed
-from tests.sinks.postgres_server import Server
+from tests.postgres_server import Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

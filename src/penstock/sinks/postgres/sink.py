@@ -16,11 +16,11 @@ from penstock.errors import SinkError
 from penstock.sinks.json_lines import json_lines
 from penstock.sinks.parquet_by_query import each_query_keyed
 from penstock.sinks.postgres.binary import HEAD, TAIL, UUID, copy_rows, type_of
-from penstock.sinks.postgres.database import check_address, connected, driver, refused, shown_address
 from penstock.sinks.postgres.tables import KEY, PROGRESS, AnswerTables, columns_of_answers
 from penstock.sinks.protocol import Progressing
 from penstock.sinks.recorded import RecordedWriter
 from penstock.sinks.settings import TextForm, chosen_names
+from penstock.sources.postgres_database import check_address, connected, driver, refusal, shown_address
 from penstock.store.faults import reached
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class PostgresWriter(RecordedWriter):
         """Go on behind what both the database and the state folder know."""
         super().__init__(memory)
         self.sink, self.stream, self.tables = sink, stream, AnswerTables(sink.schema)
-        self._connection: Connection[Any] = connected(sink.database)
+        self._connection = self._connected()
         self._held = self._prepare()
         if self.known:  # else the database alone knows: the record is lost, or is not there yet
             self._delivered = min(self._held, self._delivered)
@@ -109,7 +109,19 @@ class PostgresWriter(RecordedWriter):
             with self._connection.transaction():
                 yield self._connection
         except driver().Error as error:
-            raise refused(self.sink.database, error) from None
+            raise self._refused(error) from None
+
+    def _connected(self) -> Connection[Any]:
+        """Connect."""
+        try:
+            return connected(self.sink.database)
+        except driver().Error as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: Exception) -> SinkError:
+        """Word what Postgres, or the way to it, refused."""
+        what, detail = refusal(self.sink.database, error)
+        return SinkError(what, detail=detail)
 
     def _prepare(self) -> int:
         """Make sure that the schema and its table of progress are there; return how far it says this stream came."""

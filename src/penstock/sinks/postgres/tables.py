@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from penstock.errors import SinkError
 from penstock.sinks.postgres.binary import type_of
-from penstock.sinks.postgres.database import LONGEST_NAME, driver, identifier
+from penstock.sinks.postgres.names import LONGEST_NAME, identifier
+from penstock.sources.postgres_database import driver
 
 if TYPE_CHECKING:
     from psycopg import Connection
