@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-OWNER = "postgres"  # who runs an installed server where we are root, which it refuses
+OWNERS = ("postgres", "nobody")  # who may run a server where we are root, which it refuses
 
 
 @dataclass
@@ -38,7 +39,7 @@ class Server:
     def run(self, program: str, *arguments: str | Path) -> None:
         command = [str(self.programs / program), *map(str, arguments)]
         if os.getuid() == 0:
-            command = ["runuser", "-u", OWNER, "--", *command]
+            command = ["runuser", "-u", owner(), "--", *command]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120, cwd="/")
 
 
@@ -51,6 +52,12 @@ def programs() -> Path | None:
         return None
     places = sorted(Path(spec.origin).parent.rglob("bin/pg_ctl"))
     return places[0].parent if places else None
+
+
+def owner() -> str:
+    """Name the user who runs the server."""
+    known = {user.pw_name for user in pwd.getpwall()}
+    return next(name for name in OWNERS if name in known)
 
 
 def free_port() -> int:
@@ -70,7 +77,7 @@ def serving() -> Iterator[Server | None]:
     server = Server(folder, free_port(), found)
     try:
         if os.getuid() == 0:
-            shutil.chown(folder, OWNER, OWNER)
+            shutil.chown(folder, owner())
         server.run("initdb", "-D", folder / "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         server.start()
         yield server

@@ -53,6 +53,37 @@ def test_values_of_every_type_are_read_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["query", "query/day"])
+def test_times_beyond_those_of_delta_are_its_first_or_last(layout: str, tmp_path: Path) -> None:
+    name = pa.array(["q", "q", "q"]).dictionary_encode()
+    far = [-(1 << 63), (1 << 63) - 1, None]
+    at = pa.array(far, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    day = pa.array([-(1 << 31), (1 << 31) - 1, None], pa.int32()).cast(pa.date32())
+    inside = pa.StructArray.from_arrays([at, pa.ListArray.from_arrays([0, 1, 2, 3], day)], ["t", "d"])
+    local = at.cast(pa.timestamp("us"))
+    table = pa.table({"query_name": name, "window_start": at, "l": local, "d": day, "s": inside, "n": [1, 2, 3]})
+    writer = ps.DeltaSink(tmp_path, layout=layout).open("s", Remembering())
+    writer.deliver(0, [table])
+    writer.roll()
+    found = deltalake.DeltaTable(str(tmp_path / "q")).to_pyarrow_table().sort_by("n").to_pylist()
+    first, last = datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999)
+    assert [row["l"] for row in found] == [first, last, None]
+    assert [row["d"] for row in found] == [first.date(), last.date(), None]
+    assert [row["s"]["t"] and row["s"]["t"].year for row in found] == [1, 9999, None]
+    assert [row["s"]["d"] for row in found] == [[first.date()], [last.date()], [None]]
+
+
+def test_a_table_of_every_type_goes_on_with_the_next_engine(tmp_path: Path) -> None:
+    for owner in ("0a", "0b"):
+        memory = Remembering()
+        memory.owner = owner
+        writer = ps.DeltaSink(tmp_path).open("s", memory)
+        writer.deliver(0, [every_type()])
+        writer.roll()
+    assert not (tmp_path / "q~2").exists()
+    assert len(deltalake.DeltaTable(str(tmp_path / "q")).to_pyarrow_table()) == 6
+
+
+@pytest.mark.parametrize("layout", ["query", "query/day"])
 def test_a_query_that_changes_goes_on_in_its_table_or_in_another_one(layout: str, tmp_path: Path) -> None:
     writer = ps.DeltaSink(tmp_path, layout=layout).open("s", Remembering())
     at = pa.array([START], pa.timestamp("us", "UTC"))

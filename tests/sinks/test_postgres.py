@@ -200,6 +200,14 @@ def test_a_process_believed_dead_does_not_write_over_its_successor(base: Base) -
     assert base.rows("q", "n") == [(1,), (2,)]
 
 
+def test_a_connection_that_the_server_has_ended_is_made_anew(base: Base) -> None:
+    writer = base.sink().open("s", Remembering())
+    writer.deliver(0, [answers(1)])
+    base.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'penstock'")
+    writer.deliver(1, [answers(2)])
+    assert base.rows("q", "n") == [(1,), (2,)]
+
+
 def test_a_server_that_is_down_is_tried_again(base: Base) -> None:
     sink, batches = base.sink(), [(0, [answers(0)])]
     outlet = Outlet("p", sink, "s", Remembering(), lambda after: iter(batches[after + 1 :]), lambda: 0)

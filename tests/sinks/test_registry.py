@@ -159,6 +159,16 @@ def test_the_command_line_suggests_the_nearest_kind_and_lists_all(penstock: Pens
     assert written_kinds() in " ".join(penstock("run", "--help").out.split())
 
 
+def test_a_query_that_a_sink_is_for_and_that_is_not_there_is_noted(tmp_path: Path) -> None:
+    sink = "sinks:\n  - webhook: {url: 'https://example.com/', queries: 'Spikes, spkes'}\n"
+    folder = write_project(tmp_path, f"{TRADES}\n{sink}")
+    (folder / "queries").mkdir(exist_ok=True)
+    (folder / "queries" / "spikes.sql").write_text("SELECT count(*) AS n FROM trades [RANGE 1 MIN SLIDE 1 MIN]")
+    project = read_project(folder)
+    assert project.problems == ()
+    assert 'the webhook sink is for "spkes", and there is no such query. Did you mean "spikes"?' in project.notes
+
+
 def test_a_sink_without_a_folder_fits_everywhere(pager: None, tmp_path: Path) -> None:
     assert [s.name for s in settings_of(PagerSink)] == ["url", "token", "attempts"]
     assert written_kinds().endswith(":URL, terminal or pager:URL")

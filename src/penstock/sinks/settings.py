@@ -75,8 +75,8 @@ def read_text(form: SettingForm, text: str) -> Any:
 
 
 def chosen_names(text: str) -> frozenset[str]:
-    """Read names of queries with commas between them; none: all queries."""
-    return frozenset(filter(None, map(str.strip, text.split(","))))
+    """Read names of queries with commas between them, in lower case; none: all queries."""
+    return frozenset(filter(None, map(str.strip, text.lower().split(","))))
 
 
 @cache

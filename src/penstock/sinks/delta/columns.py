@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from penstock.model.instants import DAY_US
 from penstock.sinks.parquet_by_query import TIMES
 from penstock.sinks.row_values import plain_values
 
@@ -61,6 +63,12 @@ _KNOWN: Final = (
 )
 
 
+_FIRST_DAY: Final = -719_162  # year 1, before which Delta has no times
+_LAST_DAY: Final = 2_932_896  # the last one of the year 9999
+_FIRST_US: Final = _FIRST_DAY * DAY_US
+_LAST_US: Final = (_LAST_DAY + 1) * DAY_US - 1
+
+
 def stored(rows: pa.Table, source: str, number: int, *, by_day: bool) -> pa.Table:
     """Write answers as their table has them, with the batch that they are of."""
     count = rows.num_rows
@@ -75,7 +83,8 @@ def stored(rows: pa.Table, source: str, number: int, *, by_day: bool) -> pa.Tabl
 def _days(rows: pa.Table) -> pa.Array:
     """Return the days, in UTC, on which windows begin, or rows happened."""
     name = next(name for name in TIMES if name in rows.column_names)
-    return pc.cast(pc.cast(rows[name], pa.timestamp("us", "UTC")).cast(pa.timestamp("us")), pa.date32(), safe=False)
+    micros = _near(rows[name].cast(pa.timestamp("us", "UTC"))).cast(pa.int64())
+    return pa.array(np.floor_divide(pc.fill_null(micros, 0).to_numpy(), DAY_US).astype(np.int32)).cast(pa.date32())
 
 
 def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -85,7 +94,57 @@ def _stored(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([[None if v is None else str(v) for v in plain_values(column.combine_chunks())]], kind)
     if pt.is_string(column.type):
         return _readable(column)
-    return column.cast(kind)
+    return _near(column.cast(kind))
+
+
+def _near(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Put the first or last time that Delta has in place of those beyond."""
+    numbers = _as_numbers(column.type)
+    if numbers == column.type:
+        return column
+    if not pt.is_nested(column.type):
+        first, last = _bounds(column.type)
+        known = column.cast(numbers)
+        late = pc.max_element_wise(known, first, skip_nulls=False)
+        return pc.min_element_wise(late, last, skip_nulls=False).cast(column.type)
+    near = [_near_value(value, column.type) for value in column.cast(numbers).to_pylist()]
+    return pa.chunked_array([near], numbers).cast(column.type)
+
+
+def _bounds(kind: pa.DataType) -> tuple[pa.Scalar, pa.Scalar]:
+    """Return the first and the last number of a type of times."""
+    if pt.is_date(kind):
+        return pa.scalar(_FIRST_DAY, pa.int32()), pa.scalar(_LAST_DAY, pa.int32())
+    return pa.scalar(_FIRST_US, pa.int64()), pa.scalar(_LAST_US, pa.int64())
+
+
+def _as_numbers(kind: pa.DataType) -> pa.DataType:
+    """Find the type that has numbers in place of times."""
+    if pt.is_timestamp(kind):
+        return pa.int64()
+    if pt.is_date(kind):
+        return pa.int32()
+    if pt.is_struct(kind):
+        return pa.struct([pa.field(field.name, _as_numbers(field.type)) for field in kind])
+    if pt.is_map(kind):
+        return pa.map_(_as_numbers(kind.key_type), _as_numbers(kind.item_type))
+    return pa.list_(_as_numbers(kind.value_type)) if pt.is_list(kind) else kind
+
+
+def _near_value(value: Any, kind: pa.DataType) -> Any:
+    """Do so in a nested value, whose times are numbers."""
+    if value is None:
+        return None
+    if pt.is_struct(kind):
+        return {field.name: _near_value(value[field.name], field.type) for field in kind}
+    if pt.is_map(kind):
+        return [(_near_value(k, kind.key_type), _near_value(v, kind.item_type)) for k, v in value]
+    if pt.is_list(kind):
+        return [_near_value(one, kind.value_type) for one in value]
+    if pt.is_timestamp(kind) or pt.is_date(kind):
+        first, last = (bound.as_py() for bound in _bounds(kind))
+        return min(max(value, first), last)
+    return value
 
 
 def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:

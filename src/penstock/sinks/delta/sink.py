@@ -59,7 +59,7 @@ class DeltaSink:
 
     def wants(self, query: str) -> bool:
         """Tell whether answers of a query are written."""
-        return not self._names or query in self._names
+        return not self._names or query.lower() in self._names
 
     def folder_of(self, query: str) -> Path:
         """Return where a query's table is."""

@@ -98,7 +98,7 @@ class DeltaTables:
 
     def _place(self, query: str, schema: pa.Schema) -> Path:
         """Find the first table of a query that takes some columns."""
-        named = {field.name: str(field.type) for field in schema}
+        named = _types(delta().Schema.from_arrow(schema))
         known = query, str(list(named.items()))
         if known not in self._known:
             first = self.folder / folder_name(query)
@@ -136,8 +136,13 @@ class DeltaTables:
 
 
 def _columns(table: DeltaTable) -> dict[str, str]:
-    """List the columns of a table and their types, as Arrow names them."""
-    return {field.name: str(field.type) for field in pa.schema(table.schema().to_arrow())}
+    """List the columns of a table and their types."""
+    return _types(table.schema())
+
+
+def _types(schema: Any) -> dict[str, str]:
+    """List columns and their types as Delta writes them: Arrow may write one in several ways."""
+    return {field.name: str(field.type) for field in schema.fields}
 
 
 def _places(first: Path) -> Iterator[Path]:

@@ -62,7 +62,7 @@ class PostgresSink:
 
     def wants(self, query: str) -> bool:
         """Tell whether answers of a query are written."""
-        return not self._names or query in self._names
+        return not self._names or query.lower() in self._names
 
 
 class PostgresWriter(RecordedWriter):
@@ -90,6 +90,7 @@ class PostgresWriter(RecordedWriter):
             return
         if len(tables):
             reached("sink.postgres.before")
+            self._reconnect()
             with self._transaction() as connection:
                 self._advance(connection, number)
                 self._write(connection, number, tables)
@@ -114,9 +115,19 @@ class PostgresWriter(RecordedWriter):
     def _connected(self) -> Connection[Any]:
         """Connect."""
         try:
-            return connected(self.sink.database)
+            connection = connected(self.sink.database)
+            connection.autocommit = True  # but for the transactions below
         except driver().Error as error:
             raise self._refused(error) from None
+        return connection
+
+    def _reconnect(self) -> None:
+        """Connect anew if the server has ended the connection since the last batch, as it may do with idle ones."""
+        try:
+            self._connection.execute("SELECT 1")
+        except driver().OperationalError:
+            self._connection.close()
+            self._connection = self._connected()
 
     def _refused(self, error: Exception) -> SinkError:
         """Word what Postgres, or the way to it, refused."""

@@ -136,7 +136,7 @@ class WebhookSink:
 
     def wants(self, query: str) -> bool:
         """Tell whether answers of a query are posted."""
-        return not self._names or query in self._names
+        return not self._names or query.lower() in self._names
 
     def poster(self) -> Poster:
         """Prepare to post."""
