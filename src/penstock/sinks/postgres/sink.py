@@ -74,10 +74,7 @@ class PostgresWriter(RecordedWriter):
         self.sink, self.stream, self.tables = sink, stream, AnswerTables(sink.schema)
         self._connection = self._connected()
         self._held = self._prepare()
-        if self.known:  # else the database alone knows: the record is lost, or is not there yet
-            self._delivered = min(self._held, self._delivered)
-        else:
-            self._delivered = self._held
+        self._delivered = min(self._held, self._delivered)
 
     def __del__(self) -> None:
         """Let go of the connection: a writer that fails is forgotten, and another one is opened."""
@@ -88,7 +85,7 @@ class PostgresWriter(RecordedWriter):
         """Write a batch's answers and its number in one transaction."""
         if number <= self._delivered:
             return
-        if len(tables):
+        if len(tables) or self._held > self._delivered:
             reached("sink.postgres.before")
             self._reconnect()
             with self._transaction() as connection:
