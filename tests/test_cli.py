@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import EXIT_CODES, cli, progress
+from penstock.sinks.registry import written_kinds
 from penstock.store.commits import last_commit
 from tests.shell import PATIENCE_S, Done, Penstock, penstock, script
 from tests.test_examples import HOUSE, blocks, read
@@ -270,8 +271,8 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
     ("arguments", "says"),
     [
         (("run", MARKET, "--flush"), "--flush needs --once"),
-        (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
-        (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
+        (("run", MARKET, "--once", "--sink", "kafka:topic"), written_kinds()),
+        (("run", MARKET, "--once", "--sink", "parquet"), written_kinds()),
         (("explain", MARKET, "--strategy", "alone"), "shared paired"),
         (("run", MARKET, "--once", "--until", "10 min"), "exclude each other"),
         (("run", MARKET, "--until", "soon"), "write '10 min' or 2026-01-05T15:00:00"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import pyarrow as pa
 
 from penstock.errors import SinkError
-from penstock.sinks.parquet_by_query import by_query
-from penstock.sinks.protocol import ForEachQuery, Progressing
+from penstock.sinks.parquet_by_query import each_query
+from penstock.sinks.protocol import Progressing
 from penstock.sinks.recorded import RecordedWriter
 
 
@@ -30,11 +30,7 @@ class SinkBatch:
 
     def queries(self) -> Iterator[tuple[str, pa.Table]]:
         """Give the answers of one query after the other; one whose columns have changed may come twice."""
-        each: Iterable[pa.Table] = self.tables
-        if isinstance(self.tables, ForEachQuery):
-            each = self.tables.for_each_query()
-        for table in each:
-            yield from by_query(table)
+        yield from each_query(self.tables)
 
 
 Called = Callable[[SinkBatch], Any]
