@@ -50,6 +50,7 @@ from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.stream_joins import with_join
 from penstock.share.explain.what_if import WhatIf, what_if
+from penstock.sinks.delivery import raise_first
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
 from penstock.sinks.settings import SINK_BACKLOG
@@ -306,14 +307,7 @@ class Engine(Registering):
 
     def process_available(self, *, flush: bool = False) -> None:
         """Process all that the sources hold now; ``flush`` ends the streams and answers their last windows."""
-        for name in self.catalog.stream_names():
-            stream = self.stream(name)
-            whole = stream.run_available()
-            if whole and flush:
-                stream.flush()
-            stream.delivery.roll()
-            if not whole:  # stop() was called meanwhile, on another thread
-                return
+        self.streams.process_available(self.catalog.stream_names(), flush=flush)
 
     def start(self) -> None:
         """Run on in the background until :meth:`stop`."""
@@ -334,8 +328,7 @@ class Engine(Registering):
                 step()
             except Exception as error:  # the other streams are stopped all the same
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        raise_first(failures)
 
     @property
     def policy(self) -> str:

@@ -17,6 +17,7 @@ from penstock.model.stream_join import StreamJoin
 from penstock.report.notebook import StreamRow
 from penstock.share.explain.observed import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
+from penstock.sinks.delivery import raise_lacking
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.derived.settled_join import SettledJoin
@@ -146,6 +147,22 @@ class StreamRegistry:
     def _depth(self, name: str) -> int:
         """Tell how many streams lie between one and the farthest source of its rows."""
         return self.catalog.depth(source_of(name)) + is_line(name)
+
+    def process_available(self, names: Iterable[str], *, flush: bool) -> None:
+        """Process all that some streams' sources hold; sinks that lack answers are told when all have been read."""
+        lacking: list[SinkError] = []
+        for name in names:
+            stream = self.stream(name)
+            whole = stream.run_available()
+            if whole and flush:
+                stream.flush()
+            try:
+                stream.delivery.roll()
+            except SinkError as error:
+                lacking.append(error)
+            if not whole:  # stop() was called meanwhile, on another thread
+                break
+        raise_lacking(lacking)
 
     def wait_for_sinks(self) -> None:
         """Wait until every sink has been given all answers there are, or fails."""
