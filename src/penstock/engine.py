@@ -73,7 +73,13 @@ from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.batch_recorder import Machine
-from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, refuse_windows, shown_rows
+from penstock.stream.continuous.asked_rows import (
+    edition_at,
+    refuse_limits,
+    refuse_windows,
+    shown_rows,
+    subscribed_rows,
+)
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
@@ -399,14 +405,17 @@ class Engine(Registering):
         """Return an iterator over the rows that a query without a window answers, a table for each commit with some.
 
         It waits for more while the engine runs, and ends when the engine stops. Its ``place`` is that of the last row
-        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state.
+        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state. No row is
+        given twice, also if the query is altered meanwhile and takes rows of the past again.
         """
         definition = self.catalog.query(name)
         refuse_windows(definition)
         runner = self.stream(definition.query.stream)
+        edition = edition_at(self.catalog, runner.pipeline, definition, after)
         return Subscription(
-            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name)),
+            lambda: subscribed_rows(self.catalog, runner.pipeline, self.catalog.query(name), edition),
             lambda: runner.running,
+            edition,
             after,
         )
 

@@ -21,7 +21,7 @@ from penstock.sinks.outlet import FAILING
 from penstock.sinks.progress import UNUSED
 from penstock.spark.sources.unread_files import UnreadFiles
 from penstock.store.changes import ChangeLog, read_changes
-from penstock.store.commits import Commit
+from penstock.store.commits import Commit, last_commit
 from penstock.store.files import read_record
 from penstock.store.journal import read_journal
 from penstock.store.packed_changes import Change
@@ -86,11 +86,10 @@ def _last_answers(folder: Path) -> int:
 def _last_commit(folder: Path) -> Commit | None:
     """Read a stream's last commit."""
     for attempt in range(ATTEMPTS):
-        newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stem, default=None)
-        if newest is None:
+        if not folder.is_dir():
             return None
         try:
-            return Commit.from_record(read_record(newest))
+            return last_commit(folder)
         except StateError:
             if attempt == ATTEMPTS - 1:
                 raise

@@ -68,6 +68,13 @@ class Served(Protocol):
         """Order answers by another policy."""
 
     @property
+    def operator_policy(self) -> str:
+        """Return the name of the policy by which expensive functions take their rows."""
+
+    def set_operator_policy(self, name: str) -> None:
+        """Let expensive functions take their rows by another policy."""
+
+    @property
     def synchronization(self) -> str:
         """Return the name of the technique by which evaluations run together."""
 
@@ -199,9 +206,12 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
         case "policy":
             if "policy" in request.body:
                 engine.set_policy(_word(request, "policy"))
+            if "operators" in request.body:
+                engine.set_operator_policy(_word(request, "operators"))
             if "synchronize" in request.body:
                 engine.set_synchronization(_word(request, "synchronize"))
-            return {"policy": engine.policy, "synchronize": engine.synchronization}
+            operators, synchronize = engine.operator_policy, engine.synchronization
+            return {"policy": engine.policy, "operators": operators, "synchronize": synchronize}
         case "shed":
             stream = _word(request, "stream")
             if "share" in request.body:
@@ -223,7 +233,7 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
 
 def _changes(request: Request) -> bool:
     """Tell whether a request changes something; one that only asks is not worth a line in the log."""
-    wanted = {"policy": ("policy", "synchronize"), "shed": ("share",)}.get(request.verb)
+    wanted = {"policy": ("policy", "operators", "synchronize"), "shed": ("share",)}.get(request.verb)
     return request.verb not in QUIET and (wanted is None or any(name in request.body for name in wanted))
 
 
@@ -233,6 +243,7 @@ def _told(request: Request) -> str:
         request.body.get("query"),
         request.body.get("folder"),
         request.body.get("policy"),
+        request.body.get("operators"),
         request.body.get("synchronize"),
         request.body.get("stream"),
         *request.body.get("queries", ()),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.catalog import Catalog
-from penstock.errors import PenstockError, ProjectError
+from penstock.errors import PenstockError, ProjectError, nearest
 from penstock.language.statements import Statement
 from penstock.model.query import Query
 from penstock.model.schema import Stream, Table
@@ -20,6 +20,7 @@ from penstock.project.problems import Problem
 from penstock.project.python_functions import PythonFunction, read_python_functions
 from penstock.project.queries import QueryFile, bind_query, in_order, query_paths, read_queries, sources_of
 from penstock.project.settings import ProjectSettings, read_settings
+from penstock.sinks.settings import chosen_names
 from penstock.sources.registry import FORMATS
 from penstock.store.changes import ChangeLog
 
@@ -174,6 +175,17 @@ def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[P
         for path in (declared.item.options.get(name, "") for name in (described.paths if described else ())):
             if path and "://" not in path and (missing := _missing(path, table=isinstance(declared.item, Table))):
                 notes.append(f'"{declared.item.name}": {missing}')
+    notes += _sinks_for_nobody(settings, [query.name for query in queries])
     if not queries and not problems:
         notes.append("there are no queries; put one into queries/, a file each")
     return tuple(notes)
+
+
+def _sinks_for_nobody(settings: ProjectSettings, queries: list[str]) -> list[str]:
+    """Say which sinks are for queries that there are not, or not yet."""
+    known, notes = {name.lower() for name in queries}, []
+    for sink in settings.sinks:
+        for name in sorted(chosen_names(str(sink.settings.get("queries", ""))) - known):
+            what, near = f'the {sink.kind} sink is for "{name}", and there is no such query', nearest(name, queries)
+            notes.append(what if near is None else f"{what}. {near}")
+    return notes

@@ -148,6 +148,8 @@ class Outlet:
         attempts = before.attempts + 1 if before else 1
         pause = min(LONGEST_US, SHORTEST_US << min(attempts - 1, 10))
         worded = error if isinstance(error, PenstockError) else _worded(self.name, error)
+        if isinstance(worded, SinkError):
+            pause = max(pause, math.ceil(worded.wait_s * 1_000_000))
         self.failing = Failing(worded, before.since_us if before else now, attempts, now + pause)
         times = "" if attempts == 1 else f" (attempt {attempts})"
         self._record_failing()

@@ -185,7 +185,8 @@ class Pipeline:
             return
         self.drain(planning=True)  # as the plan was when these windows became final
         with self._whole(), self.metrics.timed("plan"):
-            known, layout = set(self.progress.windows.starts), self._switch(snapshot)
+            known, stopped = set(self.progress.windows.starts), set(self.progress.windows.paused)
+            layout = self._switch(snapshot)
             charge_lanes(self.due_windows, layout)
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
@@ -198,7 +199,8 @@ class Pipeline:
                 step = self.admission.take(past, layout, step)
             if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
-            if step.due or step.backfilled or (asking and self.past.is_aside):
+            resumed = stopped - self.progress.windows.paused.keys() and snapshot.controls
+            if step.due or step.backfilled or resumed or (asking and self.past.is_aside):
                 self.committer.commit(step, layout)
                 self.committer.answer(step.due, layout)
             self._take_past(snapshot, layout)

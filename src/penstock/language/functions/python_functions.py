@@ -44,7 +44,7 @@ class Wish:
     parameters: Types | None = None
     returns: str | None = None
     vectorised: bool = False
-    expensive: bool = False
+    expensive: bool | None = None
 
 
 def function(
@@ -52,7 +52,7 @@ def function(
     parameters: Types | None = None,
     returns: str | None = None,
     vectorised: bool = False,
-    expensive: bool = False,
+    expensive: bool | None = None,
 ) -> Callable[[F], F]:
     """Mark a function of a project's ``functions.py`` as one that queries may call by its name."""
 
