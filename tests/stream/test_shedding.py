@@ -85,12 +85,9 @@ def test_answers_are_those_of_rows_sampled_by_hand_over_restarts_and_deaths(
     for number, level in enumerate([0, 0, 0, 2, 1, 3, 0, 2]):
         rows = random_rows(random, random.randint(40, 120), max(0.0, since - 9), since + 6)  # some are late
         codes, since = hashes(spark, rows), since + 6
-        for model in sampled.values():
-            model.feed(rows, codes, level)
-        for model in exact.values():
-            model.feed(rows, codes, 0)
         bed = opened(spark, tmp_path, aggregation)
         bed.engine.set_sampling("s", share_of(level))
+        twins = bed.engine.stream("s").pipeline.progress.clock.twins.factor
         if number % 2:
             with pytest.raises(Died), dying_at(0, f"commit.{random.choice(['before', 'after'])}"):
                 bed.feed("s", rows, number=number)
@@ -98,6 +95,10 @@ def test_answers_are_those_of_rows_sampled_by_hand_over_restarts_and_deaths(
         with opened(spark, tmp_path, aggregation) as bed:
             assert bed.engine.sampling("s") == share_of(level)  # as it was fixed before
             bed.feed("s", rows, number=number)
+        for model in sampled.values():
+            model.feed(rows, codes, level, twins)
+        for model in exact.values():
+            model.feed(rows, codes, 0)
     with opened(spark, tmp_path, aggregation) as bed:
         bed.flush()
         assert bed.counts("s").whole

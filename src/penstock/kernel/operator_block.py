@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 from penstock.evaluate.expressions.compile import Compiled
 from penstock.evaluate.expressions.operators import Evaluated
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.caps import BLOCK_ROWS
 from penstock.share.operators.calls import OperatorCall
 from penstock.share.operators.operated import OperatedExpression, OperatedQuery
 
-BLOCK_ROWS: Final = 4_096
 FAILED_ARGUMENT: Final = "an argument of {}() could not be computed"
 
 Chosen = Callable[[OperatedQuery, Sequence[int]], int]  # which conjunct is next, by its place

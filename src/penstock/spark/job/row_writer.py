@@ -23,6 +23,7 @@ from penstock.share.row_schema import (
     DOUBTED_FLAG,
     REVISED_FLAG,
     SHED_FLAG,
+    SIGN,
     TIME,
     RowSchema,
     failed_name,
@@ -85,12 +86,12 @@ class RowWriter(Writer):
         return self._values.setdefault(text, f"v{len(self._values)}")
 
     def _flags(self) -> dict[str, str]:
-        """Write what is only true or false of a row."""
+        """Write what is only true or false of a row, and its sign in a sample."""
         found = {BASE_FLAG: self.base()} if self.joins else {}
         if self.layout.revising:
             found[REVISED_FLAG] = self.revised()
         if self.layout.samples:
-            found[SHED_FLAG] = self.layout.shed
+            found |= {SHED_FLAG: self.layout.shed, SIGN: self.signed_row()}
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             found[DOUBTED_FLAG] = " OR ".join(doubted)
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}

@@ -60,9 +60,17 @@ def keys(runner: StreamRunner) -> Iterator[Holding]:
         yield Holding(duplicates.folders.bytes_held(), queries_of(runner))
 
 
+def queued(runner: StreamRunner) -> Iterator[Holding]:
+    """List the files of rows that wait for expensive functions, for the queries that wait."""
+    for held, waiting in runner.pipeline.continuous.operators.in_files():
+        yield Holding(held, waiting)
+
+
 def taken(runner: StreamRunner) -> Iterator[Holding]:
     """List the rows that continuous queries took, by what each has taken since the engine's start."""
     mine = [one.id for one in runner.catalog.definitions(runner.stream.name) if one.query.is_continuous]
     shares, _ = runner.pipeline.continuous.figures.read()
     weights = [shares[number].bytes if number in shares else 0.0 for number in mine]
-    yield Holding(runner.pipeline.continuous.rows.folders.bytes_held(), mine or queries_fed(runner), weights or None)
+    waiting = sum(held for held, _ in runner.pipeline.continuous.operators.in_files())
+    held = max(0.0, runner.pipeline.continuous.rows.folders.bytes_held() - waiting)
+    yield Holding(held, mine or queries_fed(runner), weights or None)

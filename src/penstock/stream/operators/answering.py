@@ -98,7 +98,8 @@ def open_operators(
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
     gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
-    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock))
+    caps = settings.cap, settings.cap.queues.of(given.stream.name)
+    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock, *caps))
 
 
 def answer_what_is_through(pipeline: Pipeline) -> bool:

@@ -62,6 +62,15 @@ class QueuedCommit:
         if (known := rows.outputs(self.commit.number)) is not None:
             take_outputs(self.blocks, self.operators, known)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Tell whether the blocks are read, and nothing was computed of them or is being."""
+        return self.blocks is not None and not any(block.values or block.running for block in self.blocks)
+
+    def unload(self) -> None:
+        """Let the blocks go: they are read again when their turn comes."""
+        self.blocks, self.bytes, self.open = None, 0, {}
+
     def _columns(self, plan: TakenPlan, rows: pa.Table) -> pa.Table:
         """Name the stored columns as queries read them."""
         found: dict[str, pa.ChunkedArray] = {}

@@ -105,7 +105,8 @@ class OperatorSlots:
 
     def standing(self, pipeline: Pipeline, definitions: Iterable[Definition]) -> OperatorsPlan | None:
         """Tell how the operators of a stream stand, for its queries of now."""
-        return operators_standing(pipeline.continuous.operators, definitions, self.policy.current())
+        queues = pipeline.continuous.operators
+        return operators_standing(queues, definitions, queues.policy(self.policy.current()))
 
     def close(self) -> None:
         """End all processes; a step that runs is given up."""
@@ -154,7 +155,8 @@ class OperatorSlots:
                 if pipeline.failure is not None or pipeline.half_done:
                     continue
                 try:
-                    if (step := pipeline.continuous.operators.next_step(self.policy.current())) is not None:
+                    queues = pipeline.continuous.operators
+                    if (step := queues.next_step(queues.policy(self.policy.current()))) is not None:
                         return pipeline, step
                     self._answer(pipeline)
                 except BaseException as error:
