@@ -91,6 +91,7 @@ class OperatorQueues:
         self._operators: dict[str, OperatorCall] = {}
         self._figures: tuple[PathFigures, int] | None = None
         self._last = -1  # the query that was served last
+        self.steps = 0  # that workers have done
         self._row_bytes = 0.0  # the most that a row has taken as part of a block
 
     # -- what comes and goes -------------------------------------------------------------------------------------
@@ -315,6 +316,7 @@ class OperatorQueues:
         """Take what a worker has computed."""
         name, block = step.operator.column, step.block
         with self.lock:
+            self.steps += 1
             block.running.discard(name)
             self._take(step, answer)
             sent = len(step.places) - int(step.failed.sum())
