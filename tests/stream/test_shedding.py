@@ -153,6 +153,54 @@ def write(path: Path, kind: str, numbers: np.random.Generator, since: int, rows:
     os.utime(path, (1_700_000_000 + since, 1_700_000_000 + since))  # Spark reads files in this order
 
 
+ALONE = {
+    "one": {"only": "SELECT count(*) AS n, sum(v) AS x FROM s [RANGE 10 s SLIDE 10 s]"},
+    "some": {
+        "short": "SELECT k, count(*) AS n, avg(x) AS x FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k",
+        "picked": "SELECT k, sum(v) AS x FROM s [RANGE 13 s SLIDE 4 s] WHERE i > 2 GROUP BY k",
+        "long": "SELECT count_if(i > 4) AS n FROM s [RANGE 20 s SLIDE 20 s]",
+    },
+}
+
+
+@pytest.mark.parametrize("queries", ALONE.values(), ids=ALONE)
+def test_rows_that_are_shed_are_not_sent_where_nobody_else_wants_them_and_all_are_counted(
+    queries: dict[str, str], spark: SparkSession
+) -> None:
+    random, batches, since = Random(21), list[tuple[list[dict[str, Any]], int]](), 0.0
+    for level in (0, 3, 3, 1, 0, 4):
+        rows = random_rows(random, 300, max(0.0, since - 9), since + 6)  # some are late, and some have no time
+        batches.append(([row | {"ts": None if n % 50 == 7 else row["ts"]} for n, row in enumerate(rows)], level))
+        since += 6
+    found, sent = dict[bool, Any](), dict[bool, list[tuple[int, int]]]()
+    for beside in (False, True):
+        with TestBed(spark, aggregation="driver") as bed:
+            bed.stream("s", SCHEMA, lateness="4 s")
+            for name, text in queries.items():
+                bed.query(name, f"{text} {SHED}")
+            if beside:
+                bed.query("exact", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 10 s]")
+            pipeline, sent[beside], told = bed.engine.stream("s").pipeline, [], []
+            for rows, level in batches:
+                bed.engine.set_sampling("s", share_of(level))
+                bed.feed("s", rows)
+                assert pipeline.computing.sent is not None
+                sent[beside].append((pipeline.computing.sent.rows, pipeline.computing.sent.bytes))
+                told.append((bed.counts("s"), pipeline.progress.clock.watermark_us, pipeline.progress.clock.twins))
+            bed.flush()
+            shed = {query["query"]: query["shed"] for query in bed.engine.status()["queries"]}
+            found[beside] = told, {name: (bed.answers(name), shed[name]) for name in queries}
+    assert found[False][1] == found[True][1]
+    for (counts, watermark, _), (others, mark, _) in zip(found[False][0], found[True][0], strict=True):
+        assert (counts, watermark) == (others, mark)
+        assert counts.whole
+    assert counts.late > 0 < counts.invalid
+    assert [rows for rows, _ in sent[True]] == [300] * len(batches)
+    for (rows, size), (_, whole), (_, level) in zip(sent[False], sent[True], batches, strict=True):
+        assert rows == 300 if level == 0 else rows < 300 * (0.5**level + 0.35)  # late and invalid ones are sent
+        assert size < 0.75 * whole or level < 2
+
+
 @pytest.mark.parametrize("aggregation", HOMES)
 def test_a_scaled_sum_fails_only_if_it_does_not_fit(spark: SparkSession, aggregation: Aggregation) -> None:
     most = 2**62  # times its weight it is beyond a bigint
