@@ -92,9 +92,9 @@ def levels_in(folder: Path) -> list[int]:
     """Read at which level the rows of each file were sampled; a batch that came again had the same level."""
     lasts, levels = dict[int, int](), dict[int, int]()
     for line in (folder / BATCHES).read_text().splitlines():
-        number, level, position = line.split(" ", 2)
-        assert levels.setdefault(int(number), int(level)) == int(level), "a batch came again at another level"
-        lasts[int(number)] = int(json.loads(position)["logOffset"])
+        told, level, position = line.split(" ", 2)
+        assert levels.setdefault(int(told), int(level)) == int(level), "a batch came again at another level"
+        lasts[int(told)] = int(json.loads(position)["logOffset"])
     found: list[int] = []
     for number, last in sorted(lasts.items()):
         found += [levels[number]] * (last + 1 - len(found))
@@ -193,9 +193,13 @@ def opened(folder: Path) -> Iterator[Engine]:
     from penstock.engine import Engine
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.parquet import ParquetSink
+    from penstock.sinks.protocol import Sink
     from penstock.spark.session.embedded import embedded
 
-    sinks = [JsonLinesSink(folder / "lines", roll_bytes=20_000), ParquetSink(folder / "tables", roll_seconds=1.0)]
+    sinks: list[Sink] = [
+        JsonLinesSink(folder / "lines", roll_bytes=20_000),
+        ParquetSink(folder / "tables", roll_seconds=1.0),
+    ]
     spark = embedded(settings=INTERPRETED)
     with Engine(folder / "state", spark=spark, sinks=sinks, queue_bytes=QUEUE_BYTES) as engine:
         if "s" not in engine.catalog.stream_names():

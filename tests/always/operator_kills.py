@@ -27,6 +27,7 @@ import psutil
 from penstock.spark.functions.resident_worker import PROGRAM
 from tests.always import operated_victim as victim
 from tests.always.kills import LONGEST_S, REPOSITORY, end_group
+from tests.always.victim import BATCHES
 
 TARGETS: Final = ("queued", "queued", "queued", "batch", "commit", "sinks", "recovering", "any")
 AHEAD: Final = 10  # files that wait for an engine when it starts
@@ -58,7 +59,7 @@ class OperatorKilling:
             (folder / name).mkdir(parents=True, exist_ok=True)
         self.files = len(list((folder / "files").glob("*.parquet")))
         self.list = folder / "kills.json"
-        known = json.loads(self.list.read_text()) if self.list.exists() else {"lives": 0, "kills": []}
+        known: dict[str, Any] = json.loads(self.list.read_text()) if self.list.exists() else {"lives": 0, "kills": []}
         self.lives, self.kills = int(known["lives"]), [OperatorKill(**each) for each in known["kills"]]
         self.marks = victim.QueueMarks(folder / "marks")
 
@@ -156,7 +157,7 @@ class OperatorKilling:
 
     def _add_files(self, most: int) -> None:
         """Let files appear, as long as not many wait."""
-        read = self.folder / victim.BATCHES
+        read = self.folder / BATCHES
         taken = len(set(read.read_text().split("\n"))) if read.exists() else 0
         for _ in range(min(most, max(0, taken + AHEAD - self.files))):
             victim.write_file(self.folder / "files", self.files)

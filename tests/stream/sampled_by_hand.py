@@ -95,8 +95,8 @@ def estimate(taken: Sequence[Taken]) -> Row:
     found: Row = {}
     weights = [weight for weight, _, _ in taken]
     found["n"], found["n_bound"] = sum(weights), _sum_bound([(w, t, 1.0) for w, t, _ in taken])
-    for name, counts in (("ci", lambda r: r["i"] is not None), ("c", lambda r: (r["i"] or 0) > 4)):
-        mine = [(w, t, 1.0) for w, t, r in taken if counts(r)]
+    for name, least in (("ci", -math.inf), ("c", 4)):
+        mine = [(w, t, 1.0) for w, t, r in taken if r["i"] is not None and r["i"] > least]
         certain = mine or max(weights) == 1
         found |= {name: sum(w for w, _, _ in mine), f"{name}_bound": _sum_bound(mine) if certain else None}
     for column in ("i", "v", "x", "d"):

@@ -11,8 +11,7 @@ import pytest
 
 from penstock.cli.status_text import status_text
 from penstock.errors import ProjectError
-from penstock.kernel import operator_block
-from penstock.model.caps import BLOCK_ROWS, LEAST_QUEUE, queue_size_of
+from penstock.model.caps import LEAST_QUEUE, queue_size_of
 from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.overload.queue_cap import QueueCap, QueueFigures
 from penstock.testing import TestBed
@@ -156,7 +155,3 @@ def test_absurd_caps_are_refused_with_what_to_write(text: str) -> None:
         queue_size_of(text)
     assert raised.value.what.startswith("queue_bytes: ")
     assert "leave it out" in str(raised.value.hint).lower()
-
-
-def test_a_block_is_as_large_as_the_least_cap_says() -> None:
-    assert operator_block.BLOCK_ROWS == BLOCK_ROWS

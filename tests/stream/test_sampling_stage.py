@@ -88,12 +88,11 @@ def test_under_pressure_half_as_many_rows_are_taken_batch_by_batch_and_more_agai
 def test_the_level_that_users_ask_for_is_the_least_and_outlives_the_pressure(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [{"ts": n / 10, "k": "a"} for n in range(40)]
     with opened(spark, tmp_path, "driver") as bed:
         bed.engine.set_sampling("s", "1/2")
         bed.engine.set_memory(1_000)
         for number in range(2):
-            bed.feed("s", [row | {"ts": row["ts"] + 5 * number} for row in rows])
+            bed.feed("s", [{"ts": 5 * number + n / 10, "k": "a"} for n in range(40)])
         assert bed.engine.sampling("s") == share_of(3)
         told = {**bed.engine.status(), "folder": "f", "pid": 1, "since_us": None, "answers_requests": True}
         assert "queries that shed load take 1/8 of the rows, as too much comes" in status_text(told)
@@ -101,7 +100,7 @@ def test_the_level_that_users_ask_for_is_the_least_and_outlives_the_pressure(
     with opened(spark, tmp_path, "driver") as bed:
         assert bed.engine.sampling("s") == share_of(3)  # the level outlives the process
         for number in range(2, 6):
-            bed.feed("s", [row | {"ts": row["ts"] + 5 * number} for row in rows])
+            bed.feed("s", [{"ts": 5 * number + n / 10, "k": "a"} for n in range(40)])
         assert bed.engine.sampling("s") == "1/2"
         assert bed.engine.metrics().overload.sampled == 0
     assert "queries that shed load take 1/4 of the rows, as less comes" in caplog.text

@@ -119,7 +119,8 @@ def test_bounds_hold_in_ninety_three_of_a_hundred_answers_and_estimates_are_righ
 ) -> None:
     """Of 1,000 answers or more, 300 rows that differ each; equal ones come four times, and are seen once before."""
     source, later, numbers = tmp_path / "source", tmp_path / "later", np.random.default_rng(2026)
-    source.mkdir(), later.mkdir()
+    for made in (source, later):
+        made.mkdir()
     for batch, first in enumerate(range(0, 300, 50)):
         write((later if batch else source) / f"{batch}.parquet", kind, numbers, first)
     aggregates = "count(*) AS n, count_if(x > 1) AS c, sum(v) AS sv, sum(x) AS sx, avg(x) AS ax"
@@ -195,9 +196,9 @@ def test_rows_that_are_shed_are_not_sent_where_nobody_else_wants_them_and_all_ar
         assert (counts, watermark) == (others, mark)
         assert counts.whole
     assert counts.late > 0 < counts.invalid
-    assert [rows for rows, _ in sent[True]] == [300] * len(batches)
-    for (rows, size), (_, whole), (_, level) in zip(sent[False], sent[True], batches, strict=True):
-        assert rows == 300 if level == 0 else rows < 300 * (0.5**level + 0.35)  # late and invalid ones are sent
+    assert [count for count, _ in sent[True]] == [300] * len(batches)
+    for (count, size), (_, whole), (_, level) in zip(sent[False], sent[True], batches, strict=True):
+        assert count == 300 if level == 0 else count < 300 * (0.5**level + 0.35)  # late and invalid ones are sent
         assert size < 0.75 * whole or level < 2
 
 

@@ -42,9 +42,10 @@ class SegmentTree:
     def bytes_with(self, slices: int, columns: int) -> int:
         """Return how much memory so many slices and columns will take at least, with the levels above them."""
         leaves = self._levels[0]
-        rows, width = leaves[0].shape
+        rows, width = map(int, leaves[0].shape)
         levels = 2 if self._is_climbed else 1  # those above the leaves are made anew when they are asked for
-        return levels * max(rows, slices) * max(width, columns) * sum(plane.itemsize for plane in leaves)
+        cell: int = sum(plane.itemsize for plane in leaves)
+        return levels * max(rows, slices) * max(width, columns) * cell
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""

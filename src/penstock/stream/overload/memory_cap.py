@@ -138,9 +138,10 @@ class MemoryCap:
     def figures(self) -> OverloadFigures:
         """Tell how the engine stands to its cap."""
         with self._changing:
-            done = self.skipped, round(self.held_s, 3), self.preempted, self.resumed, self.over, self.sampled
-            sizes = self.bytes, round(self.total), round(self._peak)
-            return OverloadFigures(*sizes, self._stages.figures(), *done)
+            held, peak, stages = round(self.total), round(self._peak), self._stages.figures()
+            pauses = self.preempted, self.resumed
+            done = self.skipped, round(self.held_s, 3), *pauses, self.over, self.sampled
+            return OverloadFigures(self.bytes, held, peak, stages, *done)
 
     def _decide(self) -> None:
         """Enter and leave stages, and say how much arrays may have to spare.
