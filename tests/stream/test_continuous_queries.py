@@ -275,6 +275,7 @@ def test_figures_of_queries_add_up_to_those_of_the_stream(spark: SparkSession) -
         bed.feed("s", [(4, 4, 7)])
         found = bed.engine.metrics()
         assert [found.query(name).rows for name in ("some", "same", "none", "window")] == [3, 3, 0, 0]
+        assert [found.query(name).deadline_s for name in ("some", "window")] == [None, 1.0]
         some, same, none = (found.query(name) for name in ("some", "same", "none"))
         assert some.bytes_sent == same.bytes_sent > none.bytes_sent == 0
         assert some.seconds.job == pytest.approx(same.seconds.job)

@@ -194,9 +194,8 @@ def queries_text(found: dict[str, Any]) -> str:
     parts = []
     for stream in found["streams"]:
         mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
-        parts.append(
-            "\n".join([f"{shown(stream['stream'])}: {counted(len(mine), 'query', 'queries')}", *_listed(mine)])
-        )
+        number = sum(query["state"] != "finishing" for query in mine)  # which an edition after it goes on with
+        parts.append("\n".join([f"{shown(stream['stream'])}: {counted(number, 'query', 'queries')}", *_listed(mine)]))
     return "\n\n".join(parts) or "there are no streams"
 
 
@@ -232,6 +231,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query.get("superseded"):
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
+    if query.get("selectivity", 1.0) < 0.995:  # what is rounded to all of them is no news
+        remarks.append(f"{query['selectivity']:.0%} of its windows have something to say")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query.get("shed"):

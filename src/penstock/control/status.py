@@ -114,6 +114,7 @@ class QueryStatus:
     emit: str = "exact"
     shed: int = 0  # valid rows that it did not look at, as it sheds load
     urgency: str = ""  # these three in words, where the query says them
+    selectivity: float = 1.0  # the part of its windows that had rows to say, the last ones weighing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,7 @@ class StreamFacts:
     operators: OperatorsPlan | None = None
     backlog: Backlog = NO_BACKLOG
     queue: QueueFigures | None = None  # None: it has no cap, or nothing ever waited
+    selectivities: Mapping[int, float] = field(default_factory=dict)  # by definition; not there: 1
 
 
 def status_of(
@@ -175,7 +177,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     waited = round(at_work.pipeline.metrics.held, 3)
     operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
     known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
-    return replace(known, operators=operators, backlog=backlog_of(at_work), queue=at_work.relief.queues.figures())
+    said, queue = at_work.pipeline.committer.order.selectivities.measured(), at_work.relief.queues.figures()
+    return replace(known, operators=operators, backlog=backlog_of(at_work), selectivities=said, queue=queue)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -202,14 +205,27 @@ def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: 
         late = leader.progress.windows.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, standing) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
-        streams = [_with_rows(stream, mine) if stream.stream == source_of(line) else stream for stream in streams]
+    by_stream: dict[str, list[QueryStatus]] = {}
+    for query in queries:
+        by_stream.setdefault(query.stream, []).append(query)
+    streams = [_with_queries(stream, by_stream.get(stream.stream, ())) for stream in streams]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
-def _with_rows(stream: StreamStatus, queries: Sequence[QueryStatus]) -> StreamStatus:
-    """Count the queries with windows of rows, whose numbered rows are a line of their own, with those of the stream."""
-    paused = stream.paused + sum(q.state == "paused" for q in queries)
-    return replace(stream, queries=stream.queries + len(queries), paused=paused)
+def _with_queries(stream: StreamStatus, editions: Sequence[QueryStatus]) -> StreamStatus:
+    """Count the queries of a stream, those with windows of rows too, whose numbered rows are a line of their own.
+
+    A query that was altered is there twice as long as its windows from before are answered; it is counted once, as it
+    is now.
+    """
+    queries = [query for query in editions if query.state != "finishing"]
+    return replace(
+        stream,
+        queries=len(queries),
+        paused=sum(q.state == "paused" for q in queries),
+        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
+        fresh=sum(q.emit == "fresh" for q in queries),
+    )
 
 
 def _stream(
@@ -224,8 +240,8 @@ def _stream(
     progress, watermark = standing.progress, standing.progress.clock.watermark_us
     return StreamStatus(
         stream=name,
-        queries=len(queries),
-        paused=sum(q.state == "paused" for q in queries),
+        queries=0,  # they are counted when all are known
+        paused=0,
         batches=progress.clock.number + 1,
         watermark_us=watermark,
         behind_us=None if watermark is None else clock_us - watermark,
@@ -242,8 +258,6 @@ def _stream(
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
         retained=standing.retained,
-        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
-        fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
         operators=standing.operators,
         backlog=standing.backlog,
@@ -304,6 +318,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         emit=str(dict(query.options).get("emit", "exact")),
         shed=progress.windows.shed.get(definition.id, 0),
         urgency=urgency_words(query),
+        selectivity=standing.selectivities.get(definition.id, 1.0),
     )
 
 

@@ -54,6 +54,7 @@ class AnsweredGroup:
     items: Sequence[ItemName]  # of work that each belongs to
     spent: Sequence[Spent]  # seconds measured by lane and shape; their sum is less than the whole
     believed: Mapping[int, float] = field(default_factory=dict)  # seconds of a window as expected before, by definition
+    selectivities: Mapping[int, float] = field(default_factory=dict)  # with rows, as expected; not there: 1
 
     @property
     def seconds(self) -> float:

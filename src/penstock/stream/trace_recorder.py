@@ -140,7 +140,8 @@ class TraceRecorder:
             queries = tuple(one.definition.id for one in some)  # whose windows cost the same
             answers, number = count * len(queries), queries[0]
             known_s = work.believed.get(number, 0.0) * answers, spent.get(number, 0.0) * answers
-            times = final_us, final_us + deadline_us, priority, *known_s
+            says = sum(work.selectivities.get(query, 1.0) for query in queries) / len(queries)
+            times = final_us, final_us + deadline_us, priority, *known_s, says
             yield answered_row(RecordedWindows(*whole, item, queries, count, first_us, some[0].ends.last_us, *times))
 
     def _learn(self, stream: str, one: Pending, name: ItemName) -> tuple[ItemName, tuple[int, float]]:
