@@ -50,6 +50,7 @@ from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.stream_joins import with_join
 from penstock.share.explain.what_if import WhatIf, what_if
+from penstock.sinks.delivery import raise_first
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
 from penstock.sinks.settings import SINK_BACKLOG
@@ -72,7 +73,13 @@ from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.batch_recorder import Machine
-from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, refuse_windows, shown_rows
+from penstock.stream.continuous.asked_rows import (
+    edition_at,
+    refuse_limits,
+    refuse_windows,
+    shown_rows,
+    subscribed_rows,
+)
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
@@ -180,11 +187,9 @@ class Engine(Registering):
 
     def _memory_by_kind(self) -> dict[str, float]:
         """Add up what all streams hold in memory, by kind; any thread may ask."""
-        found: dict[str, float] = {}
-        for runner in list(self.streams.runners.values()):
-            for kind, held in balance_of(runner, "memory").by_kind.items():
-                found[kind] = found.get(kind, 0.0) + held
-        return found
+        each = [balance_of(runner, "memory").by_kind for runner in list(self.streams.runners.values())]
+        kinds = dict.fromkeys(kind for held in each for kind in held)
+        return {kind: sum(held.get(kind, 0.0) for held in each) for kind in kinds}
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -301,14 +306,7 @@ class Engine(Registering):
 
     def process_available(self, *, flush: bool = False) -> None:
         """Process all that the sources hold now; ``flush`` ends the streams and answers their last windows."""
-        for name in self.catalog.stream_names():
-            stream = self.stream(name)
-            whole = stream.run_available()
-            if whole and flush:
-                stream.flush()
-            stream.delivery.roll()
-            if not whole:  # stop() was called meanwhile, on another thread
-                return
+        self.streams.process_available(self.catalog.stream_names(), flush=flush)
 
     def start(self) -> None:
         """Run on in the background until :meth:`stop`."""
@@ -329,8 +327,7 @@ class Engine(Registering):
                 step()
             except Exception as error:  # the other streams are stopped all the same
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        raise_first(failures)
 
     @property
     def policy(self) -> str:
@@ -416,14 +413,17 @@ class Engine(Registering):
         """Return an iterator over the rows that a query without a window answers, a table for each commit with some.
 
         It waits for more while the engine runs, and ends when the engine stops. Its ``place`` is that of the last row
-        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state.
+        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state. No row is
+        given twice, also if the query is altered meanwhile and takes rows of the past again.
         """
         definition = self.catalog.query(name)
         refuse_windows(definition)
         runner = self.stream(definition.query.stream)
+        edition = edition_at(self.catalog, runner.pipeline, definition, after)
         return Subscription(
-            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name)),
+            lambda: subscribed_rows(self.catalog, runner.pipeline, self.catalog.query(name), edition),
             lambda: runner.running,
+            edition,
             after,
         )
 

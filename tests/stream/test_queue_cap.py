@@ -13,9 +13,10 @@ from penstock.cli.status_text import status_text
 from penstock.errors import ProjectError
 from penstock.model.caps import LEAST_QUEUE, queue_size_of
 from penstock.stream.accounting.accounts import balance_of
+from penstock.stream.operators.step_choice import StepChoice
 from penstock.stream.overload.queue_cap import QueueCap, QueueFigures
 from penstock.testing import TestBed
-from tests.stream.operated import Row, answers, bed_with, expected, finish, queue, slots_of
+from tests.stream.operated import Row, answers, bed_with, expected, finish, queue, raised, slots_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,11 +50,6 @@ def figures_of(bed: TestBed) -> QueueFigures:
     found = bed.engine.metrics().streams[0].queue
     assert found is not None
     return found
-
-
-def stage(figures: QueueFigures, name: str) -> tuple[int, bool]:
-    [found] = [one for one in figures.stages if one.stage == name]
-    return found.times, found.active
 
 
 def test_batches_wait_while_the_queues_are_full_and_no_answer_is_lost(
@@ -137,7 +133,7 @@ def test_blocks_are_let_go_of_when_memory_runs_short_and_read_again(spark: Spark
         for rows in given:
             queue(bed, rows)
         operators = bed.engine.stream("s").pipeline.continuous.operators
-        step = operators.next_step(slots_of(bed).policy.current())
+        step = StepChoice().next_step([operators], slots_of(bed).policy.current(), raised)
         assert step is not None
         assert len(operators.held()) == 4
         bed.engine.set_memory(1_000)
