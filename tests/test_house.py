@@ -172,7 +172,7 @@ def test_every_dependency_is_pinned() -> None:
 
     project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    names = {re.split(r"[<>=]", line)[0].lower() for line in asked}
+    names = {re.split(r"[\[<>=]", line)[0].lower() for line in asked}
     pinned = {line.split("==")[0].lower() for line in (HOUSE / "constraints.txt").read_text().splitlines()}
     assert names - pinned == set()
     assert not any(line.startswith("pandas") for line in project["dependencies"])

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 __all__ = [
     "CallbackSink",
+    "DeltaSink",
     "Engine",
     "JsonLinesSink",
     "Market",
     "MemorySink",
     "ParquetSink",
     "PenstockError",
+    "PostgresSink",
     "SinkBatch",
     "TerminalSink",
+    "WebhookSink",
     "__version__",
     "aggregate",
     "function",
@@ -28,23 +31,29 @@ if TYPE_CHECKING:
     from penstock.language.functions.python_aggregates import aggregate
     from penstock.language.functions.python_functions import function
     from penstock.sinks.callback import CallbackSink, SinkBatch, sink
+    from penstock.sinks.delta.sink import DeltaSink
     from penstock.sinks.jsonl import JsonLinesSink
     from penstock.sinks.memory import MemorySink
     from penstock.sinks.parquet import ParquetSink
+    from penstock.sinks.postgres.sink import PostgresSink
     from penstock.sinks.terminal import TerminalSink
+    from penstock.sinks.webhook.sink import WebhookSink
     from penstock.sources.trades import Market
     from penstock.spark.market import write_trades
 
 _PLACES = {
     "CallbackSink": "penstock.sinks.callback",
+    "DeltaSink": "penstock.sinks.delta.sink",
     "Engine": "penstock.engine",
     "JsonLinesSink": "penstock.sinks.jsonl",
     "Market": "penstock.sources.trades",
     "MemorySink": "penstock.sinks.memory",
     "ParquetSink": "penstock.sinks.parquet",
     "PenstockError": "penstock.errors",
+    "PostgresSink": "penstock.sinks.postgres.sink",
     "SinkBatch": "penstock.sinks.callback",
     "TerminalSink": "penstock.sinks.terminal",
+    "WebhookSink": "penstock.sinks.webhook.sink",
     "aggregate": "penstock.language.functions.python_aggregates",
     "function": "penstock.language.functions.python_functions",
     "sink": "penstock.sinks.callback",

@@ -138,7 +138,12 @@ class SourceError(PenstockError):
 
 
 class SinkError(PenstockError):
-    """Answers cannot be written."""
+    """Answers cannot be written; the sink may ask not to be tried again for some seconds."""
+
+    def __init__(self, what: str, *, detail: str | None = None, hint: str | None = None, wait_s: float = 0.0) -> None:
+        """Keep the parts."""
+        super().__init__(what, detail=detail, hint=hint)
+        self.wait_s = wait_s
 
 
 class StateError(PenstockError):

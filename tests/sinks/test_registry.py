@@ -21,12 +21,21 @@ __all__ = ["penstock"]  # a fixture
 
 KINDS = tuple(SINKS)
 DECLARED = declared_kinds()
+EXAMPLES = {
+    "database": "postgresql://h/d",
+    "schema": "answers",
+    "layout": "query/day",
+    "queries": "spikes, calm",
+    "headers": "X-Team:ops",
+    "body": '{"text": "{text}"}',
+    "allow_networks": "10.0.0.0/8",
+}  # settings that are text
 
 
-class WebhookSink:
+class PagerSink:
     """A sink that needs no folder."""
 
-    kind = "webhook"
+    kind = "pager"
 
     def __init__(
         self,
@@ -44,10 +53,10 @@ class WebhookSink:
 
 
 @pytest.fixture
-def webhook() -> Iterator[None]:
-    SINKS["webhook"] = SinkKind(WebhookSink, "URL")
+def pager() -> Iterator[None]:
+    SINKS["pager"] = SinkKind(PagerSink, "URL")
     yield
-    del SINKS["webhook"]
+    del SINKS["pager"]
 
 
 def example_of(kind: str, setting: Any) -> tuple[Any, str]:
@@ -57,7 +66,7 @@ def example_of(kind: str, setting: Any) -> tuple[Any, str]:
             return Path(f"out-{kind}"), f"out-{kind}"
         case WholeForm():
             return setting.form.least, str(setting.form.least)
-    text = "query/day" if setting.name == "layout" else "http://localhost/"
+    text = EXAMPLES.get(setting.name, "http://localhost/")
     return text, text
 
 
@@ -107,7 +116,9 @@ def test_python_yaml_and_command_line_make_the_same_sink(kind: str, tmp_path: Pa
 @pytest.mark.parametrize("kind", DECLARED)
 def test_every_setting_can_be_written_in_yaml(kind: str, tmp_path: Path) -> None:
     examples = {setting.name: example_of(kind, setting) for setting in SINKS[kind].settings}
-    written = ", ".join(f"{name}: {text}" for name, (_, text) in examples.items())
+    written = ", ".join(
+        f"{name}: '{text}'" if "," in text or "{" in text else f"{name}: {text}" for name, (_, text) in examples.items()
+    )
     (declared,) = declared_in(tmp_path, f"  - {kind}: {{{written}}}")
     python = SINKS[kind].sink(**{name: value for name, (value, _) in examples.items()})
     assert own(declared.make()) == folders_in(python, tmp_path)
@@ -117,12 +128,14 @@ def test_every_setting_can_be_written_in_yaml(kind: str, tmp_path: Path) -> None
     ("kind", "setting"), [(kind, s) for kind in KINDS for s in SINKS[kind].settings if isinstance(s.form, WholeForm)]
 )
 def test_a_number_that_is_too_small_is_a_mistake(kind: str, setting: Any, tmp_path: Path) -> None:
-    text = problem_in(tmp_path, f"  - {kind}: {{folder: x, {setting.name}: {setting.form.least - 1}}}")
+    (leading,) = (one.name for one in SINKS[kind].settings if one.required)
+    text = example_of(kind, SINKS[kind].leading)[1]
+    text = problem_in(tmp_path, f"  - {kind}: {{{leading}: {text}, {setting.name}: {setting.form.least - 1}}}")
     assert f"{setting.name} of the {kind} sink must be a whole number of at least {setting.form.least}" in text
 
 
 def test_what_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
-    for kind, hint in (("parket", 'Did you mean "parquet"?'), ("memory", "kinds: parquet, jsonl, terminal")):
+    for kind, hint in (("parket", 'Did you mean "parquet"?'), ("memory", f"kinds: {', '.join(DECLARED)}")):
         text = problem_in(tmp_path, f"  - {kind}: x")
         assert f'there is no kind of sink "{kind}"' in text
         assert hint in text
@@ -135,7 +148,7 @@ def test_what_is_not_there_is_told_with_what_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["kafka:topic", "parquet", "parquet:", "terminal:", "terminal:x", "memory", ":", ""])
 def test_a_command_line_that_asks_for_no_sink_is_told_what_to_write(text: str) -> None:
-    with pytest.raises(SinkError, match=r"write parquet:FOLDER, jsonl:FOLDER or terminal"):
+    with pytest.raises(SinkError, match=r"write parquet:FOLDER, jsonl:FOLDER, .* or terminal"):
         declared_by(text)
 
 
@@ -146,17 +159,27 @@ def test_the_command_line_suggests_the_nearest_kind_and_lists_all(penstock: Pens
     assert written_kinds() in " ".join(penstock("run", "--help").out.split())
 
 
-def test_a_sink_without_a_folder_fits_everywhere(webhook: None, tmp_path: Path) -> None:
-    assert [s.name for s in settings_of(WebhookSink)] == ["url", "token", "attempts"]
-    assert written_kinds() == "parquet:FOLDER, jsonl:FOLDER, terminal or webhook:URL"
-    by_text = declared_by("webhook:http://localhost:80/a")
-    (by_yaml,) = declared_in(tmp_path, '  - webhook: "http://localhost:80/a"')
-    assert own(by_text.make()) == own(by_yaml.make()) == own(WebhookSink("http://localhost:80/a"))
-    assert by_yaml.shown() == {"kind": "webhook", "url": "http://localhost:80/a"}
-    assert names_of([by_yaml.make()]) == ["webhook http://localhost:80/a"]
-    assert 'is no address: "here"' in problem_in(tmp_path, "  - webhook: here")
-    assert "the webhook sink has no url" in problem_in(tmp_path, "  - webhook: {token: t}")
+def test_a_query_that_a_sink_is_for_and_that_is_not_there_is_noted(tmp_path: Path) -> None:
+    sink = "sinks:\n  - webhook: {url: 'https://example.com/', queries: 'Spikes, spkes'}\n"
+    folder = write_project(tmp_path, f"{TRADES}\n{sink}")
+    (folder / "queries").mkdir(exist_ok=True)
+    (folder / "queries" / "spikes.sql").write_text("SELECT count(*) AS n FROM trades [RANGE 1 MIN SLIDE 1 MIN]")
+    project = read_project(folder)
+    assert project.problems == ()
+    assert 'the webhook sink is for "spkes", and there is no such query. Did you mean "spikes"?' in project.notes
+
+
+def test_a_sink_without_a_folder_fits_everywhere(pager: None, tmp_path: Path) -> None:
+    assert [s.name for s in settings_of(PagerSink)] == ["url", "token", "attempts"]
+    assert written_kinds().endswith(":URL, terminal or pager:URL")
+    by_text = declared_by("pager:http://localhost:80/a")
+    (by_yaml,) = declared_in(tmp_path, '  - pager: "http://localhost:80/a"')
+    assert own(by_text.make()) == own(by_yaml.make()) == own(PagerSink("http://localhost:80/a"))
+    assert by_yaml.shown() == {"kind": "pager", "url": "http://localhost:80/a"}
+    assert names_of([by_yaml.make()]) == ["pager http://localhost:80/a"]
+    assert 'is no address: "here"' in problem_in(tmp_path, "  - pager: here")
+    assert "the pager sink has no url" in problem_in(tmp_path, "  - pager: {token: t}")
     with pytest.raises(SinkError, match='url is no address: "here"'):
-        declared_by("webhook:here")
-    twice = '  - webhook: "http://a"\n  - webhook: {url: "http://a", token: t}'
-    assert "a second webhook sink has the same url" in problem_in(tmp_path, twice)
+        declared_by("pager:here")
+    twice = '  - pager: "http://a"\n  - pager: {url: "http://a", token: t}'
+    assert "a second pager sink has the same url" in problem_in(tmp_path, twice)

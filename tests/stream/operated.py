@@ -22,6 +22,7 @@ from penstock.spark.sources.rows import frame_of, schema_of
 from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.operators.operator_queues import OperatorQueues
 from penstock.stream.operators.slots import OperatorSlots
+from penstock.stream.operators.step_choice import StepChoice
 from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 from penstock.testing import TestBed
 from penstock.testing.values import arrow_rows
@@ -201,12 +202,17 @@ def rows_from(first: int, count: int) -> list[Row]:
     return made
 
 
+def raised(queues: OperatorQueues, error: BaseException) -> None:
+    """Let nothing fail."""
+    raise error
+
+
 class Clockwork:
     """Takes the steps of a bed here, one at a time, by a clock that goes on by what each is said to cost."""
 
     def __init__(self, bed: TestBed, costs: dict[str, float]) -> None:
         """Begin; ``costs`` are seconds a row, by function, and known from the start."""
-        self.runner, self.costs, self.now_us = bed.engine.stream("s"), costs, 0
+        self.runner, self.costs, self.now_us, self.choice = bed.engine.stream("s"), costs, 0, StepChoice()
         self.queues.clock = lambda: self.now_us
 
     @property
@@ -224,7 +230,7 @@ class Clockwork:
 
     def step(self, policy: str) -> str | None:
         """Take a step; return its function, None if nothing can run."""
-        step = self.queues.next_step(operator_policy_named(policy))
+        step = self.choice.next_step([self.queues], operator_policy_named(policy), raised)
         if step is None:
             return None
         name, rows = step.operator.function.name, len(step.sent[0])

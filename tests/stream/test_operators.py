@@ -19,6 +19,7 @@ from penstock.store import faults
 from penstock.store.verifying import verify_state
 from penstock.stream.operators.answering import answer_what_is_through
 from penstock.stream.operators.operator_queues import OperatorStep
+from penstock.stream.operators.step_choice import StepChoice
 from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 from penstock.testing import TestBed
 from tests.stream.operated import (
@@ -32,6 +33,7 @@ from tests.stream.operated import (
     expected,
     finish,
     queue,
+    raised,
     rows_from,
     score,
     share_processes,
@@ -263,8 +265,9 @@ def test_chain_keeps_the_queues_small_in_the_papers_example(spark: SparkSession)
 
 def steps_of(bed: TestBed) -> list[OperatorStep]:
     """Take all steps that can run, without running them."""
-    runner, found = bed.engine.stream("s"), list[OperatorStep]()
-    while (step := runner.pipeline.continuous.operators.next_step(runner.operators.policy.current())) is not None:
+    runner, found, choice = bed.engine.stream("s"), list[OperatorStep](), StepChoice()
+    queues, policy = runner.pipeline.continuous.operators, runner.operators.policy.current()
+    while (step := choice.next_step([queues], policy, raised)) is not None:
         found.append(step)
     return found
 

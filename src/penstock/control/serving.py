@@ -18,6 +18,7 @@ from penstock.evaluate.expressions.ddl import type_name
 from penstock.language.grammar.parse import parse_script
 from penstock.language.statements import AlterQuery, AlterSource, Question
 from penstock.sinks.row_values import plain_rows
+from penstock.store.commits import BY_HAND
 
 LOG: Final = logging.getLogger("penstock")
 POLL_S: Final = 0.1
@@ -266,8 +267,14 @@ def _changed(engine: Served, request: Request) -> dict[str, Any]:
     """Carry out a change that needs no more than a name."""
     change = {"drop": engine.drop_query, "pause": engine.pause_query, "resume": engine.resume_query}
     name = _word(request, "query")
-    change[request.verb](name)
-    return {"query": name}
+    if request.verb == "drop":
+        change["drop"](name)
+        return {"query": name}
+    reasons = {q["why"] for q in engine.status()["queries"] if q["query"].lower() == name.lower()}
+    wanted = reasons == {BY_HAND} if request.verb == "pause" else reasons == {None}
+    if not wanted:
+        change[request.verb](name)
+    return {"query": name, "changed": not wanted}
 
 
 def _executed(engine: Served, script: str) -> list[pa.Table]:

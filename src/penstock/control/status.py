@@ -165,6 +165,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     progress, failure = at_work.pipeline.progress, at_work.failure
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
+    for rows in at_work.delivery.rows:
+        sinks = together(sinks, [_sink(thread, -1) for thread in rows.threads])
     reason = None if failure is None else str(getattr(failure, "what", failure))
     name, watermark = at_work.stream.name, progress.clock.watermark_us
     table = at_work.pipeline.given.settings.figures.of(name).copied()
@@ -186,6 +188,21 @@ def _sink(thread: SinkThread, last: int) -> SinkStatus:
     if failing is None:
         return found
     return replace(found, failure=failing.error.what, since_us=failing.since_us, attempts=failing.attempts)
+
+
+def together(windows: Sequence[SinkStatus], rows: Sequence[SinkStatus]) -> list[SinkStatus]:
+    """Tell of each sink once, which takes answers to windows and rows of queries without one apart."""
+    of_rows = {sink.sink: sink for sink in rows}
+    found = [_with_rows_of(sink, of_rows.pop(sink.sink)) if sink.sink in of_rows else sink for sink in windows]
+    return [*found, *of_rows.values()]
+
+
+def _with_rows_of(sink: SinkStatus, rows: SinkStatus) -> SinkStatus:
+    """Tell of both, with what is wrong in either."""
+    wrong = rows if sink.failure is None else sink
+    backlog, held = sink.backlog + rows.backlog, round(sink.held_seconds + rows.held_seconds, 3)
+    both = replace(sink, backlog=backlog, held_seconds=held)
+    return replace(both, failure=wrong.failure, since_us=wrong.since_us, attempts=wrong.attempts)
 
 
 def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:
@@ -282,6 +299,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
     following = _next_end(definition, progress)
     by_rows = isinstance(query.window, RowsWindow)
+    foreseen = not isinstance(query.window, RowsWindow | SessionWindow)  # when these end, rows decide
     waits = following is None if not by_rows else definition.id not in progress.windows.starts
     if query.is_continuous:
         waits = progress.clock.number < 0
@@ -296,7 +314,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         why=why,
         failed=paused is not None and paused.kind not in ("by hand", "for memory"),
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
-        next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
+        next_end_us=following if foreseen and state != "paused" and not progress.clock.ended else None,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,
@@ -334,10 +352,12 @@ def _next_end(definition: Definition, progress: Progress) -> int | None:
 
 def _open_windows(definition: Definition, status: QueryStatus, progress: Progress) -> int:
     """Count a query's windows that have begun by the greatest time seen and are not final."""
-    if status.next_end_us is None or progress.clock.last_us is None:
+    if status.state == "paused" or progress.clock.ended or progress.clock.last_us is None:
         return 0
     if isinstance(definition.query.window, SessionWindow):
         return progress.windows.open_sessions.get(definition.id, 0)
+    if status.next_end_us is None:
+        return 0
     window: Window = definition.query.window
     latest = window.end_after(progress.clock.last_us + window.length) - window.slide  # begins by the greatest time
     latest = min(latest, progress.windows.last_own_end(definition))

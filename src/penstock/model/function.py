@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
+
+ID_DIGITS: Final = 10  # of a Python function's code, in the name that calls have
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,14 @@ class PythonCode:
     def is_operator(self) -> bool:
         """Tell whether queries without a window let it run behind a queue."""
         return self.measured_us is not None if self.expensive is None else self.expensive
+
+
+_PINNED: Final = re.compile(rf"\b(\w+)_[0-9a-f]{{{ID_DIGITS}}}(?=\()")
+
+
+def with_plain_names(text: str) -> str:
+    """Write calls of Python functions by the names that users gave them."""
+    return _PINNED.sub(r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)

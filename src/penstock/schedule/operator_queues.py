@@ -148,12 +148,19 @@ class PathFigures:
 
 def next_queue(figures: PathFigures, queues: Sequence[QueueHead], now: float, last: int = -1) -> int:
     """Choose the queue whose head runs next, by its place; ``last`` is the query that was served last."""
-    heads = Heads.of([figures.head(queue, now) for queue in queues])
-    if figures.policy.manner == Manner.TURNS:
-        firsts = [min(one.query for one in queue.waiting) for queue in queues]
-        order = sorted(range(len(queues)), key=lambda place: (firsts[place], -heads.selectivity[place]))
-        return next((place for place in order if firsts[place] > last), order[0])
-    return next(ordered(figures.policy, heads, prepared=figures.policy.prepare is not None))
+    queries = [min(one.query for one in queue.waiting) for queue in queues]
+    return next_head(figures.policy, [figures.head(queue, now) for queue in queues], queries, last)
+
+
+def next_head(policy: Policy, heads: Sequence[Head], queries: Sequence[int], last: int = -1) -> int:
+    """Choose the head that runs next, by its place, of the queues of one stream or of several.
+
+    ``queries`` has the first query that waits at each; ``last`` is the query that was served last.
+    """
+    if policy.manner == Manner.TURNS:
+        order = sorted(range(len(heads)), key=lambda place: (queries[place], -heads[place].selectivity))
+        return next((place for place in order if queries[place] > last), order[0])
+    return next(ordered(policy, Heads.of(heads), prepared=policy.prepare is not None))
 
 
 def is_for_operators(policy: Policy) -> bool:

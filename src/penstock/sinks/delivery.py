@@ -13,7 +13,7 @@ from penstock.errors import SinkError
 from penstock.model.instants import Clock, wall_clock_us
 from penstock.sinks.outlet import Failing, Numbered, Outlet, Tables
 from penstock.sinks.progress import progress_of
-from penstock.sinks.protocol import Sink, names_of
+from penstock.sinks.protocol import KeyedTables, Sink, names_of
 from penstock.sinks.settings import SINK_BACKLOG
 from penstock.sinks.sink_thread import LoggedAnswers, SinkThread
 from penstock.store.answer_files import LargeTables
@@ -23,6 +23,8 @@ from penstock.store.folder import StateFolder
 QUERY: Final = "query_name"  # first column of every answer in a sink; no output of a query may have this name
 VERSION: Final = "query_version"  # second column: which definition of the query answered; nor may an output have it
 SHOWN: Final = {"#revision": "revision", "#op": "op"}  # internal columns that sinks get, after window_end
+REVISED: Final = "#revision"
+GROUP_KEY: Final = "#k"
 NameOf = Callable[[int], str]
 VersionOf = Callable[[int], int]
 
@@ -157,7 +159,24 @@ class Delivery:
         """Put the query's name in place of its number; of many answers, when a sink reads them."""
         if isinstance(tables, LargeTables):
             return Named(tables, self.name_of, self.version_of)
-        return [for_sinks(table, self.name_of, self.version_of) for table in tables]
+        named = [for_sinks(table, self.name_of, self.version_of) for table in tables]
+        return KeyedTables(named, [_group_keys(table) for table in tables])
+
+
+def raise_lacking(failures: Sequence[SinkError]) -> None:
+    """Raise what was found of sinks that lack answers, if anything was: the first, with what the others say."""
+    if not failures:
+        return
+    first, others = failures[0], [error.what for error in failures[1:]]
+    raise SinkError(first.what, detail="\n".join(filter(None, [first.detail, *others])) or None, hint=first.hint)
+
+
+def raise_first(failures: Sequence[BaseException]) -> None:
+    """Raise what stopped streams, if anything did; sinks that lack answers are told where nothing else is."""
+    for error in failures:
+        if not isinstance(error, SinkError):
+            raise error
+    raise_lacking([error for error in failures if isinstance(error, SinkError)])
 
 
 def computed_once(compute: Callable[[], Tables]) -> Callable[[], Tables]:
@@ -212,3 +231,10 @@ def for_sinks(table: pa.Table, name_of: NameOf, version_of: VersionOf) -> pa.Tab
     order = [*plain[:behind], *(c for c in SHOWN if c in table.column_names), *plain[behind:]]
     columns = [queries, versions, *(table[c] for c in order)]
     return pa.table(columns, names=[QUERY, VERSION, *(SHOWN.get(c, c) for c in order)])
+
+
+def _group_keys(table: pa.Table) -> pa.Table | None:
+    """Return the keys of the groups of answers that late rows may revise; None: they are never revised."""
+    if REVISED not in table.column_names:
+        return None
+    return table.select([name for name in table.column_names if name.startswith(GROUP_KEY)])

@@ -23,7 +23,7 @@ from penstock.model.arrays import Int64Array
 from penstock.model.instants import DAY_US, format_day
 from penstock.sinks.growing_files import grown_rows, small_file
 from penstock.sinks.parquet_encodings import encoded
-from penstock.sinks.protocol import ForEachQuery, Progressing
+from penstock.sinks.protocol import ForEachQuery, KeyedTables, Progressing
 from penstock.sinks.query_folders import QueryFolders, write_beside
 from penstock.sinks.rolling import Draft, Rolling, RollingWriter, columns_of, without_dictionaries
 from penstock.sinks.unrecorded import drafts_folder, reach_file, remove_of_queries, remove_together
@@ -168,6 +168,27 @@ class OpenFiles:
         draft = self.folder / f"{len(self.drafts):06d}.draft"
         self.drafts.append(Draft(draft, name.with_name(f"{name.name}-{part:03d}.parquet")))
         return self.opened.enter_context(pq.ParquetWriter(draft, rows.schema, **encoded(rows)))
+
+
+def each_query(tables: Sequence[pa.Table]) -> Iterator[tuple[str, pa.Table]]:
+    """Part all answers of a batch by their query; one whose columns have changed may come twice."""
+    for table in tables.for_each_query() if isinstance(tables, ForEachQuery) else tables:
+        yield from by_query(table)
+
+
+def each_query_keyed(tables: Sequence[pa.Table]) -> Iterator[tuple[str, pa.Table, pa.Table | None]]:
+    """Part all answers of a batch by their query, with the keys of groups of those that may be revised."""
+    if not isinstance(tables, KeyedTables):
+        yield from ((query, rows, None) for query, rows in each_query(tables))
+        return
+    for table, keys in zip(tables, tables.keys, strict=True):
+        if keys is None:
+            yield from ((query, rows, None) for query, rows in by_query(table))
+            continue
+        names = list(table.column_names)
+        whole = pa.table([*table.columns, *keys.columns], names=[*names, *keys.column_names])
+        for query, rows in by_query(whole):
+            yield query, rows.select(names), rows.select(keys.column_names)
 
 
 def by_query(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:

@@ -59,6 +59,15 @@ class ForEachQuery(Protocol):
         """Give each row for every query that takes it, in the query's own columns."""
 
 
+class KeyedTables(list[pa.Table]):
+    """Answers, beside the keys of the groups of those that late rows may revise: SELECT may leave them out."""
+
+    def __init__(self, tables: Sequence[pa.Table], keys: Sequence[pa.Table | None]) -> None:
+        """Take tables, and for each the keys of its rows; None: its answers are never revised."""
+        super().__init__(tables)
+        self.keys = keys
+
+
 class Progressing(Protocol):
     """Where a sink remembers how far it came."""
 

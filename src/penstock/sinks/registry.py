@@ -48,6 +48,9 @@ class SinkKind:
 SINKS: Final[dict[str, SinkKind]] = {
     "parquet": SinkKind("penstock.sinks.parquet:ParquetSink", "FOLDER"),
     "jsonl": SinkKind("penstock.sinks.jsonl:JsonLinesSink", "FOLDER"),
+    "delta": SinkKind("penstock.sinks.delta.sink:DeltaSink", "FOLDER"),
+    "postgres": SinkKind("penstock.sinks.postgres.sink:PostgresSink", "DATABASE"),
+    "webhook": SinkKind("penstock.sinks.webhook.sink:WebhookSink", "URL"),
     "terminal": SinkKind("penstock.sinks.terminal:TerminalSink"),
     "memory": SinkKind("penstock.sinks.memory:MemorySink", for_programs=True),
 }

@@ -74,6 +74,11 @@ def read_text(form: SettingForm, text: str) -> Any:
     assert_never(form)
 
 
+def chosen_names(text: str) -> frozenset[str]:
+    """Read names of queries with commas between them, in lower case; none: all queries."""
+    return frozenset(filter(None, map(str.strip, text.lower().split(","))))
+
+
 @cache
 def settings_of(sink: type) -> tuple[SinkSetting, ...]:
     """List the settings of a class of sinks; the first one, if it is required, may be written right after the kind."""

@@ -53,6 +53,7 @@ class SourceFormat:
     needs: tuple[str, ...] = ()  # those of them that cannot be left out
     paths: tuple[str, ...] = ()  # those of them that are relative to the project in penstock.yml
     tables: bool = False  # whether a table can be read from it
+    streams: bool = True  # whether a stream can
     checking: Callable[[str, Options], None] | None = None
     columns: Callable[[Stream | Table], tuple[Column, ...]] = must_be_declared
 

@@ -14,14 +14,15 @@ from penstock.sources.csv import CSV
 from penstock.sources.description import SourceFormat
 from penstock.sources.json import JSON
 from penstock.sources.parquet import PARQUET
+from penstock.sources.postgres import POSTGRES
 from penstock.sources.trades import TRADES
 
-FORMATS: Final[dict[str, SourceFormat]] = {one.name: one for one in (PARQUET, CSV, JSON, TRADES)}
+FORMATS: Final[dict[str, SourceFormat]] = {one.name: one for one in (PARQUET, CSV, JSON, POSTGRES, TRADES)}
 
 
 def formats_for(kind: str) -> tuple[str, ...]:
     """List the formats that a stream or a table may have."""
-    return tuple(name for name, one in FORMATS.items() if kind == "stream" or one.tables)
+    return tuple(name for name, one in FORMATS.items() if (one.streams if kind == "stream" else one.tables))
 
 
 def format_of(item: Stream | Table) -> SourceFormat:
@@ -30,7 +31,7 @@ def format_of(item: Stream | Table) -> SourceFormat:
     known = formats_for(kind)
     if item.format not in known:
         is_known = item.format in FORMATS
-        what = f"a table cannot be {item.format}" if is_known else f'unknown format "{item.format}"'
+        what = f"a {kind} cannot be {item.format}" if is_known else f'unknown format "{item.format}"'
         near = None if is_known else nearest(item.format or "", known)
         hint = f"Formats: {', '.join(known)}."
         raise SourceError(f'"{item.name}": {what}', hint=hint if near is None else f"{near} {hint}")

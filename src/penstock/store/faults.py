@@ -29,15 +29,19 @@ POINTS: Final[tuple[str, ...]] = (
     "taken.record",
     "taken.outputs",  # what operators computed of queued rows that other queries still wait for
     "taken.together",  # records of commits whose rows were put together
-    "partials",
     "commit",
     "answers",
     "sink.jsonl",
     "sink.parquet",  # torn: all drafts are written, one has its name
     "sink.parquet.columns",  # what a query's folder says of itself
     "sink.parquet.reach",  # which files are about to appear in folders of queries
+    "sink.delta",  # a commit to a table; torn: it is there, others follow; after: all are
+    "sink.delta.reach",  # up to which batch tables are about to be written
+    "sink.postgres",  # a transaction; torn: all of it is sent and not committed
+    "sink.webhook",  # before a request; torn: it was answered, others follow; after: all were
     "sink.progress",
     "compaction.partials",
+    "compaction.record",  # of the last of the commits whose partials were put together
     "compaction.answers",
     "compaction.list",  # the one write that makes either compaction hold; torn and after: old files still there
     "record",  # any other small record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,9 +19,11 @@ from penstock.model.instants import Clock
 from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.stream.answered_groups import (
     AnsweredGroup,
+    AnsweredQueue,
     BackgroundWork,
     GroupKind,
     MemoryHold,
+    OperatorRun,
     ProcessedBatch,
     Work,
     WorkObserver,
@@ -187,6 +189,11 @@ class Observing:
             computed.job.signing.sent.rows,
         )
         self._tell(work)
+
+    def operators(self, works: Iterable[OperatorRun | AnsweredQueue]) -> None:
+        """Tell of steps of operators, or of queued rows that were answered."""
+        for work in works:
+            self._tell(work)
 
     @contextmanager
     def holding(self, wanted_us: int) -> Iterator[None]:

@@ -112,7 +112,7 @@ def reader_of(item: Stream | Table) -> SourceReader | None:
 
 @cache
 def _made(reader: str | type) -> SourceReader:
-    """Make a reader, which keeps nothing, once."""
+    """Make a reader once."""
     if isinstance(reader, str):
         module, _, name = reader.partition(":")
         reader = getattr(import_module(module), name)

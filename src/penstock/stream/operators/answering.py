@@ -21,6 +21,7 @@ from penstock.stream.operators.answered_rows import AnsweredBlock, AnsweredRows
 from penstock.stream.operators.gates import Gates
 from penstock.stream.operators.leaving_pass import CostLooks, LeavingPass
 from penstock.stream.operators.operator_queues import OperatorQueues
+from penstock.stream.operators.operator_work import answered_queues
 from penstock.stream.operators.queued_commit import QueuedCommit
 from penstock.stream.progress import Progress
 from penstock.stream.step import Step
@@ -39,6 +40,7 @@ class OperatorAnswers:
         self._plan: AnsweredRows | None = None
         self.failed: dict[int, Charged] = {}
         self.counts: dict[int, int] = {}  # rows that each query takes
+        self.taken: dict[int, dict[int, int]] = {}  # the same by queued commit
         self.written: list[int] = []  # queued commits whose outputs were stored
 
     @property
@@ -48,7 +50,7 @@ class OperatorAnswers:
 
     def store(self, ready: list[tuple[QueuedCommit, list[int]]], number: int) -> TakenCommit | None:
         """Store all rows that can be answered, for a commit that is about to be made."""
-        self.failed, self.counts, self.written = {}, {}, []
+        self.failed, self.counts, self.taken, self.written = {}, {}, {}, []
         blocks: list[AnsweredBlock] = []
         for queued, numbers in ready:
             blocks += self._of(queued, [one for one in numbers if one not in self.failed])
@@ -83,7 +85,9 @@ class OperatorAnswers:
             if worst is not None:
                 self._fail(queued.queries[number].definition, *worst)
             else:
-                self.counts[number] = self.counts.get(number, 0) + sum(len(f[number][0]) for f in found if number in f)
+                taken = sum(len(one[number][0]) for one in found if number in one)
+                self.counts[number] = self.counts.get(number, 0) + taken
+                self.taken.setdefault(queued.commit.number, {})[number] = taken
         judged_us = queued.commit.judged_us
         return [
             AnsweredBlock(block.times, judged_us, {n: one for n, one in taken.items() if n not in self.failed})
@@ -150,8 +154,9 @@ def _commit(pipeline: Pipeline, ready: list[tuple[QueuedCommit, list[int]]]) -> 
         pipeline.committer.commit(step, pipeline.failures.watched(pipeline.layout))
     for one_written in answers.written:  # what was stored before is in it
         queues.rows.remove_outputs(one_written, before=number)
+    if stored is not None:
+        continuous.deliver_answers(stored, answers.counts, pipeline.metrics)
+    pipeline.observing.operators(answered_queues(pipeline.stream.name, ready, answers.taken, pipeline.clock))
     for queued, numbers in ready:
         queues.answered(queued, numbers)
     queues.let_go(answers.failed)
-    if stored is not None:
-        continuous.deliver_answers(stored, answers.counts, pipeline.metrics)

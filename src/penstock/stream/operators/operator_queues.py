@@ -21,9 +21,9 @@ from penstock.catalog import Catalog
 from penstock.kernel.operator_block import FAILED_ARGUMENT, RowBlock
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.instants import Clock
-from penstock.schedule.flushing import flush_limit
-from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery, next_queue
-from penstock.schedule.policy import Manner, Policy
+from penstock.schedule.flushing import DueWork
+from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery
+from penstock.schedule.policy import Head, Policy
 from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.kept_rows.taken_rows import TakenRows
@@ -49,6 +49,7 @@ class OperatorStep:
     places: Int64Array
     arguments: list[pa.Array]
     failed: BoolArray  # rows whose arguments could not be computed
+    policy: str  # by which it was chosen
 
     @property
     def sent(self) -> list[pa.Array]:
@@ -56,6 +57,17 @@ class OperatorStep:
         if not self.failed.any():
             return self.arguments
         return [one.filter(pa.array(~self.failed)) for one in self.arguments]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingBlock:
+    """A block at the head of an operator's queue, as a policy looks at it."""
+
+    queues: OperatorQueues
+    block: RowBlock
+    queue: QueueHead
+    head: Head
+    policy: str
 
 
 class OperatorQueues:
@@ -73,7 +85,6 @@ class OperatorQueues:
         self._operators: dict[str, OperatorCall] = {}
         self._figures: tuple[PathFigures, int] | None = None
         self._left = LeftWork()
-        self._last = -1  # the query that was served last
 
     # -- what comes and goes -------------------------------------------------------------------------------------
 
@@ -170,35 +181,35 @@ class OperatorQueues:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def next_step(self, policy: Policy, workers: float = 1.0) -> OperatorStep | None:
-        """Choose the next step by a policy; None: nothing can run now. So many ``workers`` share what waits."""
+    def heads(self, policy: Policy, latest: float = math.inf) -> list[WaitingBlock]:
+        """List the blocks at the heads of all queues, of what is due at a time at the latest."""
         with self.lock:
-            if self._figures is None or self.clock() - self._figures[1] > REFRESH_US:
+            now_us = self.clock()
+            if self._figures is None or now_us - self._figures[1] > REFRESH_US:
                 self.drop_gone()
             self._load_more()
-            now_us = self.clock()
-            if (found := self._chosen(policy, now_us)) is None:
-                return None
-            if policy.manner == Manner.FLUSH:
-                limit = self._flush_limit(policy, found, now_us, workers)
-                found = self._chosen(policy, now_us, limit) or found
-            self._last = min(one.query for one in found[1].waiting)
-            return self._step(*found)
+            found = list[tuple[RowBlock, QueueHead]]()
+            for name in self._heads:
+                if (block := self._head(name, latest)) is not None:
+                    found.append((block, self._described(name, block, latest)))
+            if not found:
+                return []
+            figures = self._paths(policy, now_us)
+            ranked = ((block, queue, figures.head(queue, now_us / 1e6)) for block, queue in found)
+            return [WaitingBlock(self, *one, policy.name) for one in ranked]
 
-    def _chosen(self, policy: Policy, now_us: int, latest: float = math.inf) -> tuple[RowBlock, QueueHead] | None:
-        """Choose the block that an operator takes next, of what is due at a time at the latest."""
-        heads = [(block, self._described(n, block, latest)) for n in self._heads if (block := self._head(n, latest))]
-        if not heads:
-            return None
-        figures = self._paths(policy, now_us)
-        return heads[next_queue(figures, [head for _, head in heads], now_us / 1e6, self._last)]
+    def left_work(self, policy: Policy) -> list[DueWork]:
+        """List what is left to be done of all blocks, and when it is due."""
+        with self.lock:
+            if not self._blocks:
+                return []
+            return list(self._left.of(self._blocks.values(), self._paths(policy, self.clock()), self._arrived))
 
-    def _flush_limit(self, policy: Policy, found: tuple[RowBlock, QueueHead], now_us: int, workers: float) -> float:
-        """Return when must be due what runs next, if the chosen step would make something else late."""
-        block, head = found
-        within = len(block.wanted(head.operator)) * self.estimates.seconds(head.operator)
-        work = self._left.of(self._blocks.values(), self._paths(policy, now_us), self._arrived)
-        return flush_limit(work, now_us / 1e6, workers, within)
+    def seconds_of(self, waiting: WaitingBlock) -> float:
+        """Return how long a step on a block would take."""
+        with self.lock:
+            operator = waiting.queue.operator
+            return len(waiting.block.wanted(operator)) * self.estimates.seconds(operator)
 
     def _arrived(self, commit: int) -> int:
         """Return when the rows of a commit came."""
@@ -276,16 +287,22 @@ class OperatorQueues:
         waiting = self._those_waiting(operator, block, latest)
         return QueueHead(operator, arrival_us / 1e6, block.bytes / max(1, block.count), waiting)
 
-    def _step(self, block: RowBlock, head: QueueHead) -> OperatorStep:
-        """Take what was chosen out of its queue, to be run."""
-        name, operator = head.operator, self._operators[head.operator]
-        self._waiting.discard((name, block.key))
-        self._heads[name].remove(block.key)
-        heapq.heapify(self._heads[name])
-        block.running.add(name)
-        places = block.wanted(name, [one.query for one in head.waiting])
-        arguments, failed = block.arguments(operator, places)
-        return OperatorStep(self, operator, block, places, arguments, failed)
+    def take(self, chosen: WaitingBlock) -> OperatorStep | None:
+        """Take what was chosen out of its queue, to be run; None: nobody waits for it any more."""
+        with self.lock:
+            name, block = chosen.queue.operator, chosen.block
+            if (name, block.key) not in self._waiting or self._blocks.get(block.key) is not block:
+                return None
+            asking = {one.query for one in chosen.queue.waiting}
+            if asking.isdisjoint(one.query.definition.id for one in block.waiting(name)):
+                return None
+            self._waiting.discard((name, block.key))
+            self._heads[name].remove(block.key)
+            heapq.heapify(self._heads[name])
+            block.running.add(name)
+            operator, places = self._operators[name], block.wanted(name, asking)
+            arguments, failed = block.arguments(operator, places)
+            return OperatorStep(self, operator, block, places, arguments, failed, chosen.policy)
 
     def finish(self, step: OperatorStep, answer: StepAnswered) -> None:
         """Take what a worker has computed."""

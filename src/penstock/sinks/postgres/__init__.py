@@ -1,0 +1,1 @@
+"""Writes answers to tables of a Postgres database."""

@@ -1,0 +1,1 @@
+"""Posts answers to an address over HTTP."""
