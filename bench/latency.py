@@ -83,7 +83,8 @@ def _batches(bench: Bench[Workload]) -> None:
         asked = replace(load, queries=drawn_queries(count, workload.seed))
         run(bench.session, asked)
         ran = run(bench.session, asked)
-        found[str(count)] = {**percentiles(ran.batches[workload.first :]), "steps": ran.steps, "answers": ran.answers}
+        taken = {"steps": ran.steps, "spark_steps": ran.spark_steps, "transferred_bytes": ran.transferred_bytes}
+        found[str(count)] = {**percentiles(ran.batches[workload.first :]), **taken, "answers": ran.answers}
         bench.say(f"{count:,} queries: a batch {found[str(count)]['p50']:.3f} s, p99 {found[str(count)]['p99']:.3f} s")
     look()
     bench.figures.measurements["bare"] = {name: percentiles(seconds) for name, seconds in bare.items()}

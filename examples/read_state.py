@@ -44,7 +44,8 @@ def main(folder: Path) -> None:
         engine.execute(SCRIPT.format(path=folder / "trades"))
         engine.process_available()
 
-    partials = ds.dataset(sorted((folder / "state" / "commits" / "trades").glob("*.arrow")), format="ipc")
+    files = sorted((folder / "state" / "commits" / "trades").glob("*.arrow"))
+    partials = ds.dataset([file for file in files if file.stat().st_size], format="ipc")  # empty: of a commit to come
     about = json.loads(partials.schema.metadata[b"penstock"])
     (grouping,) = about["groupings"]
     (shares,) = about["components"]

@@ -54,6 +54,7 @@ class Ran:
     batches: list[float] = field(default_factory=list)  # seconds of each
     steps: dict[str, float] = field(default_factory=dict)
     spark_steps: dict[str, float] = field(default_factory=dict)
+    transferred_bytes: int = 0  # of rows that Spark's tasks sent to Python
     partials: int = 0
     sent_bytes: int = 0
     sums: dict[str, tuple[int, float]] = field(default_factory=dict)  # by query: answers, and all their numbers summed
@@ -95,7 +96,7 @@ def run(
             with SparkSteps(pipeline.session) as spark_steps:
                 engine.process_available(flush=True)
                 ran.seconds, ran.cpu_seconds = time.perf_counter() - began, cpu_seconds() - cpu
-            ran.spark_steps = spark_steps.seconds
+            ran.spark_steps, ran.transferred_bytes = spark_steps.seconds, spark_steps.bytes
             metrics = asdict(pipeline.metrics)
             ran.steps = {name: round(value, 3) for name, value in metrics.items() if isinstance(value, float)}
             ran.partials, ran.sent_bytes = metrics["partials"], metrics["bytes"]

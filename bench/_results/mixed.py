@@ -32,7 +32,7 @@ def mixed(document: Document) -> Section:
             _flights(found["flights"]),
             *_strategies(found),
             _steps(found),
-            *_spark_steps(found),
+            *spark_steps_table(found),
             _batches(found),
         ),
         charts=(_chart(found["flights"]),),
@@ -104,14 +104,18 @@ def _steps(found: Mapping[str, Any]) -> Table:
     return table(f"{said} and that of windows of rows:", ("load", *names, "all"), rows)
 
 
-def _spark_steps(found: Mapping[str, Any]) -> tuple[Table, ...]:
-    """List where Spark's own time goes, if it was measured."""
-    runs = {name: ran["spark_steps"] for name, ran in _runs(found).items() if ran.get("spark_steps")}
+def spark_steps_table(found: Mapping[str, Any]) -> tuple[Table, ...]:
+    """List where Spark's own time goes, and what it sends, if these were measured."""
+    runs = {name: ran for name, ran in _runs(found).items() if ran.get("spark_steps")}
     if not runs:
         return ()
-    names = list(next(iter(runs.values())))
-    rows = [(name, *(f"{steps[step]:.2f}" for step in names)) for name, steps in runs.items()]
-    return (table("Seconds that Spark itself tells, tasks of both cores together:", ("load", *names), rows),)
+    names = list(next(iter(runs.values()))["spark_steps"])
+    rows = [(name, *(f"{ran['spark_steps'][step]:.2f}" for step in names)) for name, ran in runs.items()]
+    said = "Seconds that Spark itself tells, tasks of both cores together"
+    if "transfer" in names:
+        names, said = [*names, "MiB sent"], f"{said}; transfer is what results take beyond that to be in the driver"
+        rows = [(*row, mebibytes(ran["transferred_bytes"])) for row, ran in zip(rows, runs.values(), strict=True)]
+    return (table(f"{said}:", ("load", *names), rows),)
 
 
 def _batches(found: Mapping[str, Any]) -> Table:

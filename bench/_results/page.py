@@ -15,6 +15,7 @@ from bench._results.joins import joins
 from bench._results.latency import latency
 from bench._results.live import live
 from bench._results.mixed import mixed
+from bench._results.overload import overload
 from bench._results.peers import peers
 from bench._results.planner import planner
 from bench._results.predicates import predicates
@@ -32,6 +33,7 @@ SECTIONS: Final[Mapping[str, Maker]] = {
     "mixed": mixed,
     "latency": latency,
     "live": live,
+    "overload": overload,
     "joins": joins,
     "peers": peers,
     "planner": planner,

@@ -50,6 +50,7 @@ from penstock.share.explain.explain import explain_plan
 from penstock.share.explain.explanation import Explanation, StreamPlan
 from penstock.share.explain.stream_joins import with_join
 from penstock.share.explain.what_if import WhatIf, what_if
+from penstock.sinks.delivery import raise_first
 from penstock.sinks.forms import Form, in_form
 from penstock.sinks.protocol import Sink
 from penstock.sinks.settings import SINK_BACKLOG
@@ -72,7 +73,13 @@ from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.admitted import Admitted
 from penstock.stream.answered_groups import WorkObserver
 from penstock.stream.batch_recorder import Machine
-from penstock.stream.continuous.asked_rows import query_rows, refuse_limits, refuse_windows, shown_rows
+from penstock.stream.continuous.asked_rows import (
+    edition_at,
+    refuse_limits,
+    refuse_windows,
+    shown_rows,
+    subscribed_rows,
+)
 from penstock.stream.continuous.query_rows import Place
 from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
@@ -300,14 +307,7 @@ class Engine(Registering):
 
     def process_available(self, *, flush: bool = False) -> None:
         """Process all that the sources hold now; ``flush`` ends the streams and answers their last windows."""
-        for name in self.catalog.stream_names():
-            stream = self.stream(name)
-            whole = stream.run_available()
-            if whole and flush:
-                stream.flush()
-            stream.delivery.roll()
-            if not whole:  # stop() was called meanwhile, on another thread
-                return
+        self.streams.process_available(self.catalog.stream_names(), flush=flush)
 
     def start(self) -> None:
         """Run on in the background until :meth:`stop`."""
@@ -328,8 +328,7 @@ class Engine(Registering):
                 step()
             except Exception as error:  # the other streams are stopped all the same
                 failures.append(error)
-        if failures:
-            raise failures[0]
+        raise_first(failures)
 
     @property
     def policy(self) -> str:
@@ -406,14 +405,17 @@ class Engine(Registering):
         """Return an iterator over the rows that a query without a window answers, a table for each commit with some.
 
         It waits for more while the engine runs, and ends when the engine stops. Its ``place`` is that of the last row
-        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state.
+        given: ``after=place`` goes on behind it, also in an engine that is opened later on the same state. No row is
+        given twice, also if the query is altered meanwhile and takes rows of the past again.
         """
         definition = self.catalog.query(name)
         refuse_windows(definition)
         runner = self.stream(definition.query.stream)
+        edition = edition_at(self.catalog, runner.pipeline, definition, after)
         return Subscription(
-            lambda: query_rows(self.catalog, runner.pipeline, self.catalog.query(name)),
+            lambda: subscribed_rows(self.catalog, runner.pipeline, self.catalog.query(name), edition),
             lambda: runner.running,
+            edition,
             after,
         )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POINTS = (
-    *("taken", "taken.plan", "taken.fragments", "taken.record", "partials", "commit", "sink.jsonl", "sink.progress"),
+    *("taken", "taken.plan", "taken.fragments", "taken.record", "commit", "sink.jsonl", "sink.progress"),
     *("sink.parquet", "sink.parquet.columns", "sink.parquet.reach"),
 )
 QUERIES: dict[str, tuple[str, Callable[[int], bool]]] = {

@@ -218,7 +218,7 @@ def _create_chained(engine: Engine) -> None:
 def _note(marks: Marks, point: str) -> None:
     """Tell by the durable write that the engine comes to what it does."""
     kind = point.split(".")[0]
-    known = {"partials": "commit", "commit": "commit", "answers": "answers", "sink": "sinks", "catalog": "catalog"}
+    known = {"commit": "commit", "answers": "answers", "sink": "sinks", "catalog": "catalog"}
     if marks.phase != "recovering":
         marks.phase = known.get(kind, marks.phase)
 

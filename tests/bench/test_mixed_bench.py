@@ -15,8 +15,10 @@ from bench._mixed.drawn import drawn_queries
 from bench._mixed.real_packets import packet_queries, real_packets
 from bench._mixed.rivals import SAMPLE
 from bench._mixed.running import run
+from bench._mixed.spark_steps import Collected, SparkSteps, Stage, transfer_ms
 from bench._mixed.workloads import EDIT_CONDITIONS, edit_queries, edits, flight_queries, flights
 from bench._results.mixed import mixed as mixed_section
+from bench._results.mixed import spark_steps_table
 from penstock.language.grammar.parse import parse_query
 
 if TYPE_CHECKING:
@@ -68,6 +70,36 @@ def test_without_packets_there_is_no_load(tmp_path: Path, monkeypatch: pytest.Mo
     assert real_packets(tmp_path / "packets", rows=10, files=1) is None
 
 
+def test_transfer_goes_from_the_last_task_of_a_job_to_the_driver() -> None:
+    #      0         50   60      100           200    210
+    #      [ tasks ..|....|.......)  job one
+    #                |    `- stage 3 ends, rows arrive at 100
+    #                `- stage 2 (a shuffle) ends           [ rows without a job )
+    stages = [Stage(2, 40, 0, 50.0), Stage(3, 8, 1, 60.0), Stage(4, 8, 2, 150.0)]
+    assert transfer_ms(stages, [Collected(0.0, 100.0, 8), Collected(200.0, 210.0, 8)]) == 40.0 + 3.0
+
+
+def test_what_spark_takes_is_told_step_by_step(spark: SparkSession) -> None:
+    with SparkSteps(spark) as steps:
+        rows = spark.range(200_000).repartition(2).selectExpr("id", "repeat('x', 20) AS text").toArrow()
+    assert list(steps.seconds)[:3] == ["analysis", "optimization", "planning"]
+    assert list(steps.seconds)[-2:] == ["tasks", "transfer"]
+    assert steps.bytes == rows.nbytes > 0
+    assert 0 < steps.seconds["transfer"] < 60
+    with SparkSteps(spark) as steps:
+        spark.range(5).count()
+    assert steps.bytes == 0  # what comes as rows of Python is not what a batch sends
+
+
+def test_the_page_tells_of_transfer_where_it_was_measured() -> None:
+    before = {"seconds": 2.0, "steps": {}, "spark_steps": {"analysis": 0.5, "tasks": 1.0}}
+    after = {**before, "spark_steps": {"analysis": 0.5, "tasks": 1.0, "transfer": 0.25}, "transferred_bytes": 3 << 20}
+    [old], [new] = (spark_steps_table({"edits": {"together": ran}}) for ran in (before, after))
+    assert (old.head, old.rows) == (("load", "analysis", "tasks"), (("edits", "0.50", "1.00"),))
+    assert new.head == ("load", "analysis", "tasks", "transfer", "MiB sent")
+    assert new.rows == (("edits", "0.50", "1.00", "0.25", "3"),)
+
+
 @pytest.mark.soak
 def test_mixed_queries_answer_alike_wherever_rows_are_aggregated(spark: SparkSession, tmp_path: Path) -> None:
     load = flights(tmp_path / "flights", rows=1_200, files=2)
@@ -84,7 +116,8 @@ def test_the_benchmarks_run_and_their_figures_make_a_section(spark: SparkSession
     figures = mixed.measure(spark, mixed.sized(2_000, full=False), Progress())
     assert figures.measurements["flights"]["differing"] == []
     section = mixed_section({"measurements": figures.measurements, "targets": []})
-    assert len(section.tables) == 6
-    assert set(figures.measurements["alike"]["8 groupings of trades"]) == {"weave", "shared paired", "fragments"}
+    assert len(section.tables) == 5
+    strategies = figures.measurements["alike"]["8 groupings of trades"]["seconds"]
+    assert set(strategies) == {"weave", "shared paired", "fragments"}
     quick = latency.Workload(batch=500, batches=6, first=2, queries=(10,), restarted=4)
     assert latency.measure(spark, quick, Progress()).measurements["queries"]["10"]["batches"] == 4

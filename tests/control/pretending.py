@@ -22,6 +22,7 @@ from penstock.language.statements import Select
 from penstock.model.sampling import read_level, share_of
 from penstock.model.schema import Column, Stream
 from penstock.schedule.live_policy import live_policy_named
+from penstock.schedule.operator_queues import operator_policy_named
 from penstock.schedule.running_together import synchronization_named
 from penstock.store.changes import ChangeLog
 from penstock.store.commits import Counts, Paused
@@ -62,6 +63,7 @@ class Pretended:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     slow: threading.Event | None = None  # a backfill waits for it
     policy: str = "Hybrid"
+    operator_policy: str = "FCFS"
     synchronization: str = "C-LP"
 
     def __post_init__(self) -> None:
@@ -102,6 +104,9 @@ class Pretended:
 
     def set_policy(self, name: str) -> None:
         self.policy = live_policy_named(name).name
+
+    def set_operator_policy(self, name: str) -> None:
+        self.operator_policy = operator_policy_named(name).name
 
     def set_synchronization(self, name: str) -> None:
         self.synchronization = synchronization_named(name).name

@@ -18,6 +18,7 @@ import pytest
 from penstock import Engine
 from penstock.control.capacity import FEWEST, WARM, LoadGrowth, measured_load, seconds_by_query
 from penstock.schedule.recorded import RecordedWindows
+from penstock.schedule.recorded_operators import RecordedOperatorStep, workers_at_once
 from penstock.share.weave.costs import DEFAULT_RATES
 from penstock.store.batch_trace import BATCH_COLUMNS, BATCHES, RecordedBatch, batch_row, read_batches
 from penstock.store.files import write_record
@@ -122,6 +123,29 @@ def test_it_falls_behind_where_a_stream_s_batches_take_all_the_time() -> None:
     slower, _ = measured_load(made(VARIED, minute=0.05), answered(), DEFAULT_RATES)
     assert slower.falls_behind_at()[0] < 1
     assert load.cores_needed(LoadGrowth(at)) == pytest.approx(load.uses(LoadGrowth(at))["cores"] * 2 / 0.8)
+
+
+def test_expensive_functions_take_the_time_of_their_workers() -> None:
+    step = RecordedOperatorStep(
+        *(1, "s", "FCFS", 0, 0, 0, 0, (7,), (10,), (0,), (1.0,), 0, "score(v)", 10, 10, 100, 100),
+        seconds=0.8,
+    )
+    steps = [replace(step, began_us=n * SECOND, ended_us=(n + 1) * SECOND) for n in range(len(VARIED))]
+    batches = made(VARIED, minute=2.0)
+    load, measured = measured_load(batches, answered(), DEFAULT_RATES, steps)
+    taken = [one for one in steps if batches[WARM - 1].ended_us < one.ended_us <= batches[-1].ended_us]
+    assert load.workers == 1
+    assert load.functions.fixed == pytest.approx(0.2 * len(taken))
+    assert load.uses(LoadGrowth())["functions"] == pytest.approx(len(taken) / load.stream_s)
+    assert load.uses(LoadGrowth(3))["functions"] == pytest.approx((0.2 + 3 * 0.8) * len(taken) / load.stream_s)
+    assert load.falls_behind_at()[1] == "functions"
+    without, _ = measured_load(batches, answered(), DEFAULT_RATES)
+    assert load.processor_s(LoadGrowth()) == pytest.approx(without.processor_s(LoadGrowth()) + len(taken))
+    spent, less = (seconds_by_query(measured, batches, answered(), some) for some in (steps, ()))
+    assert spent[8] == less[8]
+    assert spent[7] > less[7] + 10
+    both = [*steps, replace(step, began_us=0, ended_us=30 * SECOND)]
+    assert workers_at_once(both) == 2
 
 
 def test_more_keys_and_queries_take_memory_and_answers() -> None:

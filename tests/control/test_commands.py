@@ -85,13 +85,19 @@ def test_an_engine_that_begins_while_a_command_opens_the_folder_is_asked(
 
 def test_the_policy_of_a_running_engine_is_told_and_changed(penstock: Penstock, state: Path, engine: Pretended) -> None:
     where = ("--state", state)
-    told = "answers come in the order of policy Hybrid\nevaluations run together by technique C-LP\n"
-    assert penstock("policy", *where).out == told
+    assert penstock("policy", *where).out.splitlines() == [
+        "answers come in the order of policy Hybrid",
+        "expensive functions take their rows in the order of policy FCFS",
+        "evaluations run together by technique C-LP",
+    ]
     assert penstock("policy", "hnr", *where).out == "answers come in the order of policy HNR from now on\n"
     changed = penstock("policy", "--synchronize", "cs", *where).out
     assert changed == "evaluations run together by technique CS from now on\n"
-    assert json.loads(penstock("policy", *where, "--json").out) == {"policy": "HNR", "synchronize": "CS"}
-    assert (engine.policy, engine.synchronization) == ("HNR", "CS")
+    changed = penstock("policy", "--operators", "chain-flush", *where).out
+    assert changed == "expensive functions take their rows in the order of policy Chain-Flush from now on\n"
+    told = {"policy": "HNR", "operators": "Chain-Flush", "synchronize": "CS"}
+    assert json.loads(penstock("policy", *where, "--json").out) == told
+    assert (engine.policy, engine.operator_policy, engine.synchronization) == tuple(told.values())
     assert penstock("policy", "--synchronize", "HS", *where).out.startswith("evaluations run together by technique HS")
     refused = penstock("policy", "Chain", *where)
     assert refused.code != 0

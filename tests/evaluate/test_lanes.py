@@ -1,4 +1,4 @@
-"""Both lanes give, for every window and group, what plain rows give."""
+"""All lanes give, for every window and group, what plain rows give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import pytest
 from penstock.evaluate.components.extremes import Least
 from penstock.evaluate.components.numbers import ROWS, ExactSum, Values
 from penstock.evaluate.functions.binding import BoundAggregate, Lowered, bind_aggregate
+from penstock.evaluate.windows.lane_edges import LaneEdges
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.windows.wide_lane import WideLane
 from penstock.model.arrays import Int64Array
 from penstock.model.query import Aggregate
 from penstock.model.window import Window
@@ -27,7 +29,7 @@ CASES = 1_000  # of which `make test` tries the first 400
 
 
 class Case:
-    """A random workload: windows, rows in rounds, aggregates, and two lanes that see the same partials."""
+    """A random workload: windows, rows in rounds, aggregates, and three lanes that see the same partials."""
 
     def __init__(self, seed: int) -> None:
         self.random = r = Random(seed)
@@ -46,7 +48,8 @@ class Case:
             self.bound += [bind_aggregate(Aggregate(f, (name,)), (field.type,)) for f in functions]
         needed = dict.fromkeys(c for b in self.bound for c in b.components)
         self.components = (ROWS, *(c for c in needed if c != ROWS))
-        self.lanes: tuple[Lane, ...] = (DenseLane(self.components), ScanLane(self.components))
+        wide = WideLane(self.components, LaneEdges.of(self.windows))
+        self.lanes: tuple[Lane, ...] = (DenseLane(self.components), ScanLane(self.components), wide)
         self.rows: list[Row] = []
         self.expired = -(10**9)
 
@@ -155,6 +158,38 @@ def test_lanes_answer_what_plain_rows_answer(seed: int) -> None:
         if case.random.random() < 0.7:
             case.expire(upto)
         last, now = max(last, upto), now + 8
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_wide_lane_answers_other_windows_as_plain_rows_do(seed: int) -> None:
+    # slices as fine as all windows need them; the lane is as wide as those of the first ones
+    # until it is told of the others, or is asked for their ends without being told
+    case = Case(seed)
+    lane = WideLane(case.components, LaneEdges.of(case.windows[:1]))
+    case.lanes, every, told = (lane,), case.windows, case.random.random() < 0.5
+    for now in (0, 20, 40):
+        case.add(case.draw_rows(now - 12, now + 20))
+        case.windows = every[:1] if now < 20 else every
+        case.check(case.evaluations(now - 20, now))
+        if now == 0 and told:
+            lane.follow(LaneEdges.of(every))
+        if now == 20:
+            case.windows = every
+            case.expire(now)
+    assert len(lane.to_scan().groups()) == len(lane.groups())
+
+
+def test_the_slices_of_a_wide_lane_are_those_of_its_windows() -> None:
+    # a tree of [RANGE 2 SLIDE 1] and [RANGE 60 SLIDE 30]: the lane of the latter keeps a row for 30 of its slices
+    lane, fine = WideLane([ROWS], LaneEdges.of([Window(60, 30)])), DenseLane([ROWS])
+    labels = np.arange(120, dtype=np.int64)
+    for one in (lane, fine):
+        one.add(labels, labels % 7, [np.ones(120, np.int64)])
+    for starts, ends, cells in (([0, 30], [60, 90], 4 * 7), ([1, 30], [61, 90], 120 * 7)):
+        at = np.array(starts, np.int64), np.array(ends, np.int64)
+        assert lane.evaluate(*at).values[0].tolist() == fine.evaluate(*at).values[0].tolist()  # type: ignore[union-attr]
+        assert lane.cells == cells
+    assert LaneEdges.of([Window(60, 30), Window(10, 10), Window(7, 5, 1)]).pairs == ((5, 1), (5, 4), (10, 0))
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from penstock.evaluate.components.collected import CollectedValues
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.frequencies import Frequencies, merge_frequencies, objects
-from penstock.evaluate.components.frequency_tables import merge_many, tables_of
+from penstock.evaluate.components.frequency_tables import at_ranks, merge_many, tables_of
 from penstock.evaluate.components.kinds import KINDS
 from penstock.evaluate.components.numbers import ROWS
 from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, LeastBy
@@ -161,6 +161,52 @@ def test_stretches_answer_as_a_scan_of_all_slices(seed: int, spread: int, compon
     assert scan.state_bytes > 0
 
 
+def one_row(draw: random.Random, component: Component) -> Any:
+    if isinstance(component, HllSketch):
+        return component.sketch_of([float(draw.randrange(50)) for _ in range(draw.choice([1, 1, 1, 60]))])
+    rank, value = draw.randrange(9), b"%d" % draw.randrange(9)
+    return ((1, rank), (1, value)), value
+
+
+@pytest.mark.parametrize("kind", [LeastBy, LastRow, HllSketch])
+@pytest.mark.parametrize("seed", range(4))
+def test_states_that_few_of_many_groups_have_answer_as_a_scan(kind: type[Component], seed: int) -> None:
+    component = HllSketch("`x`", pa.float64(), size=8) if kind is HllSketch else kind("`w`", pa.string(), ("`x`",))
+    draw, lanes = random.Random(seed), (DenseLane([ROWS, component]), ScanLane([ROWS, component]))
+    read: Any = distinct_in if kind is HllSketch else lambda state: state
+    for step in range(8):
+        # slices 10 · step … 10 · step + 39, some of them before the horizon; groups come, and go with their slices
+        pairs = sorted({(draw.randrange(10 * step, 10 * step + 40), draw.randrange(60) + 20 * step) for _ in range(90)})
+        draw.shuffle(pairs)
+        labels, groups = (np.array(column, np.int64) for column in zip(*pairs, strict=True))
+        values = objects([one_row(draw, component) if draw.random() < 0.8 else None for _ in pairs])
+        for lane in lanes:
+            lane.add(labels, groups, [np.ones(len(labels), np.int64), values])
+            lane.expire(10 * step)
+        lo = np.array([draw.randrange(10 * step, 10 * step + 40) for _ in range(9)], np.int64)
+        hi = lo + np.array([draw.choice([0, 1, 8, 30]) for _ in lo])
+        one, other = (lane.evaluate(lo, hi) for lane in lanes)
+        assert one.evaluation.tolist() == other.evaluation.tolist()
+        assert one.group.tolist() == other.group.tolist()
+        assert list(map(read, one.values[1])) == list(map(read, other.values[1]))
+    dense = lanes[0]
+    assert isinstance(dense, DenseLane)
+    moved = dense.to_scan().evaluate(lo, hi)
+    assert list(map(read, moved.values[1])) == list(map(read, one.values[1]))
+    assert len(dense.groups()) < 20 * 7 + 60  # some of those that came have gone with their slices
+
+
+def test_a_sketch_of_the_same_items_is_taken_as_it_is() -> None:
+    component = HllSketch("`x`", pa.int64(), size=12)
+    few, many = component.sketch_of([1, 2, 3]), component.sketch_of(range(5_000))
+    assert component.merge([few, few, few]) == few
+    assert distinct_in(component.merge([few, few, component.sketch_of([3, 4])])) == 4
+    union = ds.hll_union(12)
+    for _ in range(2):
+        union.update(ds.hll_sketch.deserialize(many))
+    assert distinct_in(component.merge([many, many])) == round(union.get_result().get_estimate())
+
+
 def test_a_cascade_merges_few_nodes_for_a_long_window() -> None:
     lane = DenseLane([ROWS, WORDS])
     labels = np.arange(4_096, dtype=np.int64)
@@ -295,6 +341,13 @@ def test_a_percentile_is_linear_between_the_two_nearest_values() -> None:
     assert found[0][:3] == quarters
     assert found[0][3] == pytest.approx(12.8)
     assert found[1] is None
+
+
+def test_a_percentile_has_the_last_digit_that_spark_gives_it() -> None:
+    """Spark 4.3 goes from the lower value towards the higher one; a mean of both, weighted, is 61.099999999999994."""
+    found, none = at_ranks(np.array([53.0, 80.0]), np.array([0, 1, 2]), (np.array([0]), np.array([2])), [0.3])
+    assert [one.tolist() for one in found] == [[61.1]]
+    assert not none.any()
 
 
 def test_a_distinct_sum_fails_only_if_the_true_sum_does_not_fit() -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.share.partial_schema import COLUMNS, column_called
 from penstock.testing import TestBed
+from tests.store.sound import partials_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def test_commits_keep_columns_of_the_schema_with_its_types(spark: SparkSession, 
         bed.feed("s", [{"ts": 7, "k": "a", "v": 9}])
         bed.flush()
     seen: dict[str, pa.DataType] = {}
-    for file in (tmp_path / "commits" / "s").glob("*.arrow"):
+    for file in partials_in(tmp_path / "commits" / "s"):
         with pa.ipc.open_file(file) as reader:
             seen |= {field.name: field.type for field in reader.schema}
     assert {"label", "s0", "k0", "rows", "last", "late", "corrected", "touched"} <= seen.keys()

@@ -152,7 +152,7 @@ def pairs_of(case: JoinCase, join: JoinSpec) -> list[tuple[Any, ...]]:
             rows = [row for row in judged_rows(case, number) if row["feed"] >= join.after]
             fields = ["ts", "id", "v", "w", "feed", "judged", *case.key_names]
             for row in rows:
-                values = [_literal(row[column], column, dict(parts)) for column in fields]
+                values = [literal(row[column], column, dict(parts)) for column in fields]
                 db.execute(f"INSERT INTO {name} VALUES ({', '.join(values)})")
         one, other = join.ranges
         keys = " AND ".join(f"x.{name} = y.{name}" for name in case.key_names)
@@ -192,7 +192,7 @@ def _lesser_watermarks(case: JoinCase) -> list[int]:
     return found
 
 
-def _literal(value: Any, column: str, types: dict[str, str]) -> str:
+def literal(value: Any, column: str, types: dict[str, str]) -> str:
     """Write a value as DuckDB reads it; instants are seconds."""
     if value is None:
         return "NULL"

@@ -201,3 +201,28 @@ def test_the_end_of_a_trip_is_a_time_and_is_not_added_up(tmp_path: Path) -> None
     (tmp_path / "trips" / "x.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     queries = propose_project("p", tmp_path / "p", tmp_path / "trips").files
     assert "max(duration)" in queries["queries/trips_large.sql"]
+
+
+def test_a_column_that_files_read_as_different_types_is_text(tmp_path: Path) -> None:
+    data = tmp_path / "d"
+    data.mkdir()
+    (data / "1.csv").write_text("ts,code,n\n2026-01-05 14:30:00,12,1\n2026-01-05 14:31:00,13,2\n", encoding="utf-8")
+    (data / "2.csv").write_text("ts,code,n\n2026-01-05 14:32:00,A7,1.5\n", encoding="utf-8")
+    proposal = propose_project("p", tmp_path / "p", data)
+    settings = proposal.files["penstock.yml"]
+    assert '      code: STRING  # guessed: files differ about its type\n      "n": DOUBLE  #' in settings
+    assert "d: code is text, as files differ about its type" in proposal.guesses
+
+
+@pytest.mark.parametrize("format_", ["json", "parquet"])
+def test_a_column_that_cannot_be_one_type_is_told_with_both_files(tmp_path: Path, format_: str) -> None:
+    data = tmp_path / "d"
+    data.mkdir()
+    for name, value in (("1", 3), ("2", {"id": 3})):
+        row = {"ts": "2026-01-05T14:30:00Z", "user": value}
+        if format_ == "json":
+            (data / f"{name}.json").write_text(json.dumps(row) + "\n", encoding="utf-8")
+        else:
+            pq.write_table(pa.Table.from_pylist([row]), data / f"{name}.parquet")
+    with pytest.raises(SourceError, match=r'"user" is int64 in .*1\.\w+ and struct<id: int64> in .*2\.'):
+        propose_project("p", tmp_path / "p", data)

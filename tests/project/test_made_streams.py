@@ -190,8 +190,9 @@ def test_a_stream_gives_way_to_one_of_another_name(spark: SparkSession, tmp_path
                 engine.process_available()
                 ends = [row["window_end"] for row in engine.results("tops", "rows", version="all")]
     assert told[0] == []
-    assert told[1][1:] == ['stream "zz_bars" is gone from the folder, and stays until nobody reads it']
-    assert 'query "tops" changed' in told[1][0]
+    assert told[1][2:] == ['stream "zz_bars" is gone from the folder, and stays until nobody reads it']
+    assert told[1][0].endswith(" is new")
+    assert 'query "tops" changed' in told[1][1]
     assert told[2] == ['query "zz_bars" is gone']
     assert sorted(set(ends)) == sorted(ends)
     assert len(ends) == 4, ends

@@ -47,3 +47,51 @@ def test_explain_beside_a_running_engine_says_whose_plan_it_shows(
         beside = penstock("explain", project)
     assert (beside.code, beside.err.count("\n")) == (0, 1)
     assert "this is the plan of the project's files, not of that engine; penstock queries lists" in beside.err
+
+
+def test_a_sink_that_fails_keeps_no_stream_from_being_read_and_ended(
+    penstock: Penstock, spark: SparkSession, tmp_path: Path
+) -> None:
+    settings = TRADES[: TRADES.index("tables:")]
+    more = settings[settings.index("  trades:") :].replace("  trades:", "  more:")
+    text = f"{settings}{more}state: state\nsinks:\n  - jsonl: lines\n"
+    project = write_project(tmp_path / "p", text, a=COUNT, b=COUNT.replace("trades", "more"))
+    broken = "import penstock\n\n\n@penstock.sink\ndef broken(batch):\n    raise ValueError('no database')\n"
+    (project / "functions.py").write_text(broken, encoding="utf-8")
+    (project / "data" / "trades").mkdir(parents=True)
+    rows = "ts,symbol,price,volume\n2026-01-05 14:30:00,X,1.5,3\n"
+    (project / "data" / "trades" / "1.csv").write_text(rows, encoding="utf-8")
+    done = penstock("run", project, "--once", "--flush", "--end-stream")
+    assert done.code == 4, done.err
+    assert "trades: 1 row (" in done.out
+    assert "more: 1 row (" in done.out
+    assert done.err.count("error[") == 1
+    assert 'sink function broken lacks answers of stream "trades"' in done.err
+    assert 'sink function broken lacks answers of stream "more"' in done.err
+    assert len(list((project / "lines").glob("*.jsonl"))) == 2
+    status = penstock("status", project)
+    assert status.out.count("ValueError: no database") == 2
+    assert penstock("status", project, "--check").code == 1
+    (project / "functions.py").unlink()
+    assert penstock("run", project, "--once").code == 0
+    assert "broken" not in penstock("status", project).out  # the last run had no such sink
+    rows = rows.replace("14:30", "14:40")
+    (project / "data" / "trades" / "2.csv").write_text(rows, encoding="utf-8")
+    ended = penstock("run", project, "--once")
+    assert ended.code == 4
+    assert f"in {project}/data/trades/2.csv" in ended.err
+
+
+def test_a_pattern_that_nothing_matches_is_noted(penstock: Penstock, spark: SparkSession, tmp_path: Path) -> None:
+    text = TRADES.replace("data/listing.csv", "nowhere/*.csv") + "state: state\nsinks: [jsonl: lines]\n"
+    project = write_project(tmp_path / "p", text, counts=COUNT)
+    (project / "data" / "trades").mkdir(parents=True)
+    noted = f'note: "listing": no file matches {project}/nowhere/*.csv yet\n'
+    assert noted in penstock("check", project).out
+    assert noted in penstock("run", project, "--once").err
+    (project / "nowhere").mkdir()
+    (project / "nowhere" / "1.csv").write_text("X,true\n", encoding="utf-8")
+    assert "note:" not in penstock("check", project).out
+    (project / "nowhere" / "1.csv").unlink()
+    write_project(project, text.replace("nowhere/*.csv", "nowhere"))
+    assert f'note: "listing": {project}/nowhere holds no files yet' in penstock("check", project).out

@@ -11,6 +11,7 @@ What the live engine cannot express, and what is left to the simulator alone:
   is compared where one tuple a query waits.
 - The engine lets nothing starve, whatever the policy (``ordered_without_starving``, tested in ``test_ordering.py``).
   The papers have no such guard, and their tuples wait for minutes: it is left out here.
+- The engine answers items in groups, and Hybrid looks at when a group ends. Here one tuple runs at a time.
 - Weights: the simulator's policies ignore them but for FAS-MCQ, the engine's do not.
 """
 
@@ -38,8 +39,9 @@ NAMED = [policy for policy in POLICIES.values() if is_live(policy)] + [policy_na
 
 
 @pytest.fixture(autouse=True)
-def without_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_guard_and_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.schedule.ordering.STARVING_S", float("inf"))
+    monkeypatch.setattr("penstock.stream.evaluation_order.GROUP_S", 0.0)
 
 
 def scenario(name: str) -> Scenario:

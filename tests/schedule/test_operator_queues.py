@@ -111,7 +111,10 @@ def test_every_policy_chooses_among_chains_with_any_estimates(name: str) -> None
 
 def test_policies_that_queues_cannot_run_by_are_refused() -> None:
     assert operator_policy_named("Mixed(0.01)").name == "Mixed(0.01)"
-    with pytest.raises(Unsupported, match="keeps a bound on latency"):
-        OperatorPolicy("Chain-Flush")
+    assert OperatorPolicy("Chain-Flush").current().name == "Chain-Flush"
+    with pytest.raises(Unsupported, match="looks at heads alone"):
+        OperatorPolicy("Chain-Flush*")
+    with pytest.raises(Unsupported, match="knows the future"):
+        OperatorPolicy("HNR-O")
     with pytest.raises(ProjectError, match='there is no policy "Chan"'):
         OperatorPolicy("Chan")

@@ -18,6 +18,7 @@ from penstock.schedule.work_groups import (
     SKIPPED,
     ItemArrays,
     ItemFacts,
+    due_with_their_group,
     first_group,
     longest,
 )
@@ -66,11 +67,38 @@ def test_nothing_behind_a_batch_that_is_more_urgent_joins_a_group() -> None:
 def test_the_first_in_order_always_runs_and_a_group_stays_short(asked: list[tuple[float, float]], policy: str) -> None:
     items = [item(number, *each) for number, each in enumerate(asked)]
     chosen = group(items, policy)
-    assert chosen[0] == next(ordered_without_starving(POLICIES[policy], ItemArrays.of(items).heads(NOW_US)))
+    known = ItemArrays.of(items)
+    heads = known.heads(NOW_US)
+    heads = due_with_their_group(known, heads) if policy == "Hybrid" else heads
+    assert chosen[0] == next(ordered_without_starving(POLICIES[policy], heads))
     assert len(set(chosen)) == len(chosen)
     seconds = [items[place].seconds for place in chosen]
     assert len(chosen) == 1 or sum(seconds) <= GROUP_S
     assert all(later <= max(LITTLE_S, sum(seconds[:n])) for n, later in enumerate(seconds) if n)
+
+
+def due_in(number: int, seconds: float, soon_s: float) -> ItemFacts:
+    """Describe an item that became final just now."""
+    return item(number, seconds, 0.0)._replace(due_us=NOW_US + round(1e6 * soon_s))
+
+
+def test_hybrid_does_not_begin_with_what_is_late_when_its_group_ends() -> None:
+    """Four could each be done just before its deadline, one after the other; five have time until a group ends."""
+    tight = [due_in(number, 0.013, 0.001 + 0.013 * (number + 1)) for number in range(4)]
+    others = [due_in(number, 0.01, 0.052) for number in range(4, 9)]
+    known = ItemArrays.of([*tight, *others])
+    first = next(ordered_without_starving(POLICIES["Hybrid"], known.heads(NOW_US)))
+    assert first == 0  # by itself it would be in time
+    assert group([*tight, *others], "Hybrid") == [4, 5, 6, 7, 8]
+
+
+def test_what_is_answered_alone_or_with_little_may_be_answered_just_before_its_deadline() -> None:
+    known = ItemArrays.of([due_in(0, 0.001, 0.005), due_in(1, 0.002, 1.0)])
+    heads = known.heads(NOW_US)
+    assert due_with_their_group(known, heads).due - heads.due == pytest.approx([-0.002, -0.001])
+    dear = ItemArrays.of([due_in(0, 3 * GROUP_S, 0.2), due_in(1, GROUP_S / 4, 0.2)])
+    moved = due_with_their_group(dear, dear.heads(NOW_US)).due - dear.heads(NOW_US).due
+    assert moved == pytest.approx([0.0, -0.75 * GROUP_S])
 
 
 def run_all(seconds: list[float], *, grow: bool) -> list[list[int]]:

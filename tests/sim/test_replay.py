@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -136,6 +137,13 @@ def test_a_group_is_not_interrupted_and_what_comes_meanwhile_is_chosen_at_its_en
 def test_a_policy_chooses_by_what_the_engine_believed_and_not_by_what_things_took() -> None:
     recording = Recording([windows(0, 0, 4, item=0, expected=0.5), windows(1, 4, 5, item=1, expected=3)])
     assert done(replay(recording, POLICIES["SRPT"]), recording) == {0: 4.0, 1: 5.0}
+
+
+def test_what_was_believed_to_say_something_seldom_comes_after_what_costs_as_much() -> None:
+    seldom, often = windows(0, 0, 4, item=0, expected=2), windows(1, 4, 8, item=1, expected=2)
+    recording = Recording([replace(seldom, selectivity=0.25), often])
+    assert order(replay(recording, POLICIES["HR"])) == [[1], [0]]
+    assert order(replay(recording, POLICIES["SRPT"])) == [[0], [1]]  # which looks at the time alone
 
 
 def test_items_that_fit_into_one_go_are_a_group() -> None:

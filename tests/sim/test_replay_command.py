@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from penstock.cli import cli
 from penstock.schedule.recorded import RecordedWindows
+from penstock.schedule.recorded_operators import RecordedOperatorStep, RecordedQueueAnswer
+from penstock.store.operator_trace import OPERATORS, operator_step_row, queue_answer_row
 from penstock.store.trace_files import TraceWriter, answered_row
 from tests.shell import Penstock, penstock
 
@@ -113,3 +115,48 @@ def test_a_project_names_its_state_folder(state: Path, tmp_path: Path) -> None:
     record(state, ONE, ALERT)
     (tmp_path / "penstock.yml").write_text("state: state\n", encoding="utf-8")
     assert "2 windows in 2 groups" in sim("--trace", tmp_path).output
+
+
+STEP = RecordedOperatorStep(
+    *(1, "trades", "FCFS", 0, 0, 0, 4_000_000, (7,), (10,), (9_000_000,), (1.0,)),
+    *(0, "score(price)", 10, 5, 1_000, 1_000, 4.0),
+)
+CHEAP = replace(STEP, began_us=4_000_000, ended_us=5_000_000, queries=(8,), operator="\x1b[31mrisk(price)", seconds=1.0)
+DONE = RecordedQueueAnswer(1, "trades", 0, 0, 4_000_000, (7,), (5,), (9_000_000,), (1.0,))
+
+
+def record_operators(state: Path) -> None:
+    writer = TraceWriter(state / "trace", 1, form=OPERATORS)
+    writer.append([operator_step_row(one) for one in (STEP, CHEAP)])
+    writer.append([queue_answer_row(one) for one in (DONE, replace(DONE, queries=(8,), ended_us=5_000_000))])
+    writer.close()
+
+
+def test_expensive_functions_are_replayed_too_by_themselves_or_beside_windows(state: Path) -> None:
+    record_operators(state)
+    alone = sim("--trace", state, "--policy", "HNR,Chain")
+    assert alone.exit_code == 0, alone.output
+    assert "2 steps of expensive functions over 20 rows" in alone.output
+    lines = [line.split() for line in alone.output.splitlines()]
+    assert [line[:3] for line in lines if line and line[0] in ("live:", "FCFS", "HNR", "Chain")] == [
+        ["live:", "FCFS", "4.5"],
+        ["FCFS", "4.5", "4"],
+        ["HNR", "3", "1"],
+        ["Chain", "3", "1"],
+    ]
+    assert "\x1b" not in alone.output
+    found = json.loads(sim("--trace", state, "--policy", "HNR", "--json").output)["operators"]
+    assert (found["ran"], found["steps"], found["agreement"]["mean"]) == ("FCFS", 2, 0.0)
+    assert found["queries"][1]["mean_response"] == {"live": 5.0, "FCFS": 5.0, "HNR": 1.0}
+    record(state, ONE, ALERT)
+    both = json.loads(sim("--trace", state, "--policy", "HNR,EDF,Chain", "--json").output)
+    assert [one["policy"] for one in both["policies"]] == ["FCFS", "HNR", "EDF"]
+    assert [one["policy"] for one in both["operators"]["policies"]] == ["FCFS", "HNR", "EDF", "Chain"]
+
+
+def test_a_policy_that_nobody_can_run_by_is_refused_beside_functions(state: Path) -> None:
+    record(state, ONE, ALERT)
+    assert "orders the queues of operators" in str(sim("--trace", state, "--policy", "Chain").exception)
+    record_operators(state)
+    assert "knows the future" in str(sim("--trace", state, "--policy", "HNR-O").exception)
+    assert 'no policy "Nonsense"' in str(sim("--trace", state, "--policy", "Nonsense").exception)

@@ -59,6 +59,18 @@ def test_queries_come_one_by_one() -> None:
     assert {name: table["n"].to_pylist() for name, table in batch.queries()} == {"q": [1, 3], "p": [2]}
 
 
+def test_a_query_that_answers_in_two_versions_comes_once_with_the_columns_of_both() -> None:
+    former, edited = answers(1, 2), answers(3, column="m").append_column("n", pa.array([0.5]))
+    other = answers(4, query="p")
+    batch = ps.SinkBatch("s", "0f", 0, [pa.concat_tables([former, other]), edited])
+    found = [(name, table.to_pylist()) for name, table in batch.queries()]
+    mine = [{"n": 1.0, "m": None}, {"n": 2.0, "m": None}, {"n": 0.5, "m": 3}]
+    assert found == [("p", [{"query_name": "p", "n": 4}]), ("q", [{"query_name": "q", **row} for row in mine])]
+    text = edited.drop_columns(["n"]).append_column("n", pa.array(["x"]))
+    ((_, table),) = ps.SinkBatch("s", "0f", 0, [former, text]).queries()
+    assert table["n"].to_pylist() == ["1", "2", "x"]
+
+
 def test_rows_of_continuous_queries_come_for_each_query(spark: SparkSession, tmp_path: Path) -> None:
     rows: dict[str, list[int]] = {}
 

@@ -72,5 +72,10 @@ def contents(folder: Path) -> Any:
         state.release()
 
 
+def partials_in(folder: Path) -> list[Path]:
+    """List the files of partials in a folder of commits, without the names made for commits to come."""
+    return sorted(path for path in folder.glob("*.arrow") if path.stat().st_size)
+
+
 def files_of(folder: Path) -> list[str]:
     return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())

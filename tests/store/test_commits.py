@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from penstock.errors import StateError
+from penstock.store.arrow_files import arrow_file, read_record_within
 from penstock.store.commits import Commit, Counts, DiskCommitLog, MemoryCommitLog, Paused, last_commit
-from penstock.store.files import checksum, read_record, write_record
+from penstock.store.compaction import FAN
+from penstock.store.files import checksum, write_record
 from penstock.store.invalid import Invalid
 
 FULL = Commit(
@@ -73,9 +75,7 @@ def replayed(folder: Path) -> list[tuple[int, int | None]]:
     return [(c.number, None if table is None else table["label"][0].as_py()) for c, table in found]
 
 
-def test_a_commit_syncs_each_of_its_files_and_then_its_folder_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_with_partials_takes_one_sync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, synced = DiskCommitLog(tmp_path), list[str]()
     sync = os.fsync
 
@@ -84,8 +84,13 @@ def test_a_commit_syncs_each_of_its_files_and_then_its_folder_once(
         sync(handle)
 
     monkeypatch.setattr(os, "fsync", noted)
-    log.append(FULL, partials(1))
-    assert synced == ["000000000000.arrow", ".000000000000.json.draft", tmp_path.name]
+    for number in range(FAN + 1):
+        log.append(commit(number, 10), partials(number))
+    ours = [f"{number:012d}.arrow" for number in range(FAN + 1)]
+    assert synced == [ours[0], tmp_path.name, *ours[1:FAN], ours[FAN], tmp_path.name]  # sixteen names are made at once
+    synced.clear()
+    log.append(commit(FAN + 1, None), pa.table({}))
+    assert synced == [f".{FAN + 1:012d}.json.draft", tmp_path.name]
 
 
 def test_the_oldest_version_is_that_of_the_first_commit_on_disk(tmp_path: Path) -> None:
@@ -107,9 +112,10 @@ def test_a_commit_comes_back_as_it_was(tmp_path: Path) -> None:
     assert log.last() is None
     log.append(FULL, partials(1))
     ((found, table),) = DiskCommitLog(tmp_path).replay()
-    content = (tmp_path / "000000000000.arrow").read_bytes()
-    assert found == replace(FULL, partials_sum=checksum(content))
+    assert found == replace(FULL, partials_sum=found.partials_sum)
     assert table == partials(1)
+    with pa.ipc.open_file(tmp_path / "000000000000.arrow") as reader:  # a plain Arrow file to all others
+        assert reader.read_all() == partials(1)
     assert DiskCommitLog(tmp_path).last() == last_commit(tmp_path) == log.last() == found
 
 
@@ -141,18 +147,62 @@ def test_a_log_without_commits_has_nothing_to_forget(tmp_path: Path) -> None:
     assert last_commit(tmp_path) is None
 
 
-def test_partials_without_their_commit_were_never_committed(tmp_path: Path) -> None:
+def test_a_file_that_was_not_written_to_its_end_was_never_committed(tmp_path: Path) -> None:
     filled(tmp_path)
-    (tmp_path / "000000000003.json").unlink()  # as if the crash came between the two files
-    assert replayed(tmp_path) == [(0, 0), (1, None), (2, 2)]
+    path = tmp_path / "000000000003.arrow"
+    content = path.read_bytes()
+    unwritten = [content[:length] for length in range(0, len(content), 7)]  # the process died …
+    for place in range(0, len(content), 512):  # … or the machine did, and pages reach a disk in any order
+        unwritten.append(content[:place] + bytes(len(content[place : place + 512])) + content[place + 512 :])
+    for torn in (one for one in unwritten if one != content):
+        path.write_bytes(torn)
+        last = last_commit(tmp_path)
+        assert last is not None
+        assert last.number == 2
+        assert replayed(tmp_path) == [(0, 0), (1, None), (2, 2)]
+        assert not path.exists()
     DiskCommitLog(tmp_path).append(commit(3, 20), partials(33))
     assert replayed(tmp_path)[-1] == (3, 33)
+
+
+def test_a_file_that_was_not_written_to_its_end_is_damage_if_another_commit_follows(tmp_path: Path) -> None:
+    filled(tmp_path)
+    os.truncate(tmp_path / "000000000002.arrow", 100)
+    with pytest.raises(StateError, match=r"000000000002.arrow is missing or damaged: it holds no whole commit"):
+        DiskCommitLog(tmp_path)
+
+
+def test_names_made_for_commits_to_come_outlive_compaction_and_no_restart(tmp_path: Path) -> None:
+    log = DiskCommitLog(tmp_path)
+    for number in range(FAN + 2):
+        log.append(replace(commit(number, number), edges={}), partials(number))
+        log.compact()
+    empty = [path.name for path in sorted(tmp_path.iterdir()) if not path.stat().st_size]
+    assert empty == [f"{number:012d}.arrow" for number in range(FAN + 2, 2 * FAN)]
+    assert [number for number, _ in replayed(tmp_path)] == [FAN - 1, FAN, FAN + 1]  # sixteen are together
+    assert all(path.stat().st_size for path in tmp_path.iterdir())
+
+
+def test_commits_whose_records_are_files_of_their_own_go_on(tmp_path: Path) -> None:
+    for number in range(FAN + 1):  # as format 3 has them
+        content = arrow_file(partials(number))
+        (tmp_path / f"{number:012d}.arrow").write_bytes(content)
+        record = replace(commit(number, number), edges={}, partials_sum=checksum(content)).to_record()
+        write_record(tmp_path / f"{number:012d}.json", {**record, "shape": "alike"})
+    (tmp_path / f"{FAN + 1:012d}.arrow").write_bytes(content)  # which no record has followed
+    log = DiskCommitLog(tmp_path)
+    assert kept(log) == [(number, number) for number in range(FAN + 1)]
+    for number in range(FAN + 1, 2 * FAN + 3):
+        log.append(replace(commit(number, number), edges={}), partials(number))
+        log.compact()
+    assert replayed(tmp_path) == kept(log)
+    assert sum(table.num_rows for _, table in DiskCommitLog(tmp_path).replay() if table is not None) == 2 * FAN + 3
 
 
 def test_a_newer_commit_is_refused_and_one_of_format_1_is_read(tmp_path: Path) -> None:
     filled(tmp_path)
     path = tmp_path / "000000000003.json"
-    record = read_record(path)
+    record = read_record_within(path.with_suffix(".arrow"))
     write_record(path, {**record, "format": 4})
     with pytest.raises(StateError, match="another version"):
         DiskCommitLog(tmp_path)
@@ -169,7 +219,7 @@ def test_a_newer_commit_is_refused_and_one_of_format_1_is_read(tmp_path: Path) -
 def test_a_record_that_is_no_commit_is_named(tmp_path: Path, wrong: dict[str, Any]) -> None:
     filled(tmp_path)
     path = tmp_path / "000000000003.json"
-    write_record(path, {**read_record(path), **wrong})
+    write_record(path, {**read_record_within(path.with_suffix(".arrow")), **wrong})
     with pytest.raises(StateError, match=r"000000000003.json is missing or damaged"):
         DiskCommitLog(tmp_path)
 

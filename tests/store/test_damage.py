@@ -14,7 +14,7 @@ from penstock.errors import StateError
 from penstock.store.answers import DiskAnswerLog
 from penstock.store.commits import DiskCommitLog
 from penstock.store.verifying import verify_state
-from tests.store.sound import LAST, STREAM, contents, files_of, made
+from tests.store.sound import LAST, STREAM, contents, files_of, made, partials_in
 
 # Sinks' answers are written again from the log when nothing tells how far they came; a lock is no content.
 # What the last commit was due to answer is answered again.
@@ -122,10 +122,15 @@ def test_a_file_of_another_time_in_its_place_is_noticed(sound: Path, tmp_path: P
     with pytest.raises(StateError, match="another file's content"):
         DiskAnswerLog(answers)
     commits = tmp_path / "state" / "commits" / STREAM
-    alone = [n for n in sorted(p.name for p in commits.iterdir()) if n[12:] == ".arrow"]
-    shutil.copy(commits / alone[0], commits / alone[1])
+    files = [path for path in partials_in(commits) if path.name[12:] == ".arrow"]
+    before = files[1].read_bytes()
+    shutil.copy(files[0], files[1])  # of format 1, whose records are files of their own
     with pytest.raises(StateError, match="checksum"):
         list(DiskCommitLog(commits).replay())
+    files[1].write_bytes(before)
+    shutil.copy(files[-2], files[-1])
+    with pytest.raises(StateError, match="another commit's content"):
+        DiskCommitLog(commits)
 
 
 def test_what_spark_was_writing_when_it_was_killed_is_no_damage(sound: Path, tmp_path: Path) -> None:

@@ -127,13 +127,13 @@ def test_every_write_has_a_name_and_is_reached(tmp_path: Path) -> None:
     work.check()
     names = {name.rpartition(".")[0] for name in reached}
     assert names <= set(faults.POINTS)
-    assert names >= {"format", "partials", "commit", "answers", "sink.jsonl", "sink.parquet", "sink.progress"}
-    assert names >= {"compaction.partials", "compaction.answers", "compaction.list"}
+    assert names >= {"format", "commit", "answers", "sink.jsonl", "sink.parquet", "sink.progress"}
+    assert names >= {"compaction.partials", "compaction.record", "compaction.answers", "compaction.list"}
     for name in names:
         assert {f"{name}.{moment}" for moment in faults.MOMENTS} <= set(reached)
 
 
-POINTS = [p for p in faults.POINTS if p.startswith(("format", "partials", "commit", "answers", "sink", "compaction"))]
+POINTS = [p for p in faults.POINTS if p.startswith(("format", "commit", "answers", "sink", "compaction"))]
 
 
 @pytest.mark.parametrize("moment", faults.MOMENTS)

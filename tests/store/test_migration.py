@@ -31,7 +31,7 @@ def old(tmp_path: Path) -> Iterator[Path]:
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     StateFolder(tmp_path).release()
     write_record(tmp_path / "format", {**read_record(tmp_path / "format"), "format": 99})
-    with pytest.raises(StateError, match="has format 99, newer than 3"):
+    with pytest.raises(StateError, match="has format 99, newer than 4"):
         StateFolder(tmp_path)
     assert StateFolder.owner(tmp_path) is None
 

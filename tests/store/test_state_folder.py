@@ -22,6 +22,7 @@ from penstock.store.copying import restore_state
 from penstock.store.files import read_record
 from penstock.store.verifying import verify_state
 from penstock.testing import TestBed
+from tests.store.sound import partials_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +48,7 @@ def test_a_folder_of_format_1_goes_on(spark: SparkSession, tmp_path: Path) -> No
         bed.feed("trades", [(t, "ab"[t % 2], t) for t in range(133, 165)])
         assert bed.timeline("pace") == [*PACE, (140, 20, 139), (160, 20, 159)]
         assert bed.timeline("by_symbol")[-1] == (160, "b", sum(range(131, 160, 2)))
-    assert read_record(old / "format")["format"] == 3
+    assert read_record(old / "format")["format"] == 4
     assert not (old / "catalog.log").exists()
     (after,) = [path.read_text() for path in out.iterdir()]
     assert after.startswith(before)
@@ -98,7 +99,7 @@ def test_partials_say_what_their_columns_are(spark: SparkSession, tmp_path: Path
         bed.query("a", "SELECT k, sum(n) AS n, sum(x) AS x FROM s [RANGE 10 s SLIDE 10 s] WHERE d > 1 GROUP BY k")
         bed.query("b", "SELECT avg(d) AS m, stddev(d) AS s, max(k) AS k FROM s [RANGE 20 s SLIDE 10 s]")
         bed.feed("s", [(t, "ab"[t % 2], 1 << 40, t, 1.5 * t) for t in range(8)])
-    (file,) = (tmp_path / "commits" / "s").glob("*.arrow")
+    (file,) = partials_in(tmp_path / "commits" / "s")
     with pa.ipc.open_file(file) as reader:
         table = reader.read_all()
     about = json.loads(table.schema.metadata[b"penstock"])
@@ -121,7 +122,7 @@ def test_partials_of_another_strategy_are_refused(spark: SparkSession, tmp_path:
         bed.query("b", "SELECT count(*) AS c FROM s [RANGE 20 s SLIDE 5 s] WHERE n > 3")
         bed.feed("s", [(t, "ab"[t % 2], t) for t in range(8)])
         definitions = bed.engine.catalog.definitions("s")
-    (file,) = (tmp_path / "commits" / "s").glob("*.arrow")
+    (file,) = partials_in(tmp_path / "commits" / "s")
     partials = read_arrow_file(file, None)
     for strategy in STRATEGIES[:2]:
         check_described(partials, lay_out(plan_queries(definitions, strategy, 9), "ts"), "s")

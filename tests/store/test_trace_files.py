@@ -31,11 +31,11 @@ def written(state: Path, *windows: RecordedWindows, run: int = 5, most_bytes: in
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     writer = TraceWriter(tmp_path / "trace", 5)
     writer.append([answered_row(WINDOWS), step_row(STEP)])
-    writer.append([answered_row(replace(WINDOWS, group=1, stream=HOSTILE))])
+    writer.append([answered_row(replace(WINDOWS, group=1, stream=HOSTILE, selectivity=0.25))])
     assert len(read_trace(tmp_path).windows) == 2  # also while the file is open
     writer.close()
     found = read_trace(tmp_path)
-    assert found.windows == [WINDOWS, replace(WINDOWS, group=1, stream=HOSTILE)]
+    assert found.windows == [WINDOWS, replace(WINDOWS, group=1, stream=HOSTILE, selectivity=0.25)]
     assert found.steps == [STEP]
     assert found.torn == []
 
@@ -54,6 +54,19 @@ def test_numbers_of_queries_may_be_those_of_rulers_and_files_with_smaller_ones_a
         out.write_table(row.replace_schema_metadata(schema_of(5).metadata))
     found = read_trace(tmp_path)
     assert (found.windows, found.torn) == ([WINDOWS], [])
+
+
+def test_files_without_selectivities_are_read_as_if_every_window_had_said_something(tmp_path: Path) -> None:
+    written(tmp_path, WINDOWS).close()
+    (path,) = (tmp_path / "trace").iterdir()
+    before = pa.schema([field for field in SCHEMA if field.name != "selectivity"], schema_of(5).metadata)
+    rows = [
+        dict(zip(NAMES, one, strict=True)) for one in (answered_row(replace(WINDOWS, selectivity=0.5)), step_row(STEP))
+    ]
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, before) as out:
+        out.write_table(pa.Table.from_pylist(rows, before))
+    found = read_trace(tmp_path)
+    assert (found.windows, found.steps, found.torn) == ([WINDOWS], [STEP], [])
 
 
 def test_a_time_can_be_chosen(tmp_path: Path) -> None:

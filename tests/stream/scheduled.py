@@ -28,7 +28,7 @@ from tests.stream.made import SECOND, MadeStream, row
 
 LATENESS_US = 2 * SECOND
 CHANGES = "SELECT k, min(v) AS x FROM s [RANGE 10 s SLIDE 5 s] GROUP BY k WITH (emit = 'change', priority = 2)"
-POINTS = ("partials", "commit", "answers", "catalog")  # that such a stream writes on its way
+POINTS = ("commit", "answers", "catalog")  # that such a stream writes on its way
 KEYS: tuple[tuple[str, ...], ...] = ((), (), ("k",), ("k",), ("k", "j"))
 AGGREGATES = ("count(*)", "count(v)", "sum(v)", "min(v)", "max(v)")
 WHERES = (None, None, None, "v > 3", "v <= 3", "k = 'a'", "j = 1")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.errors import SourceError, StateError
 from penstock.store.faults import MOMENTS
 from penstock.stream.background_share import BackgroundShare
 from penstock.stream.desk import Desk
+from penstock.stream.past_reading import PastReading
 from penstock.testing import ManualClock
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, row
@@ -271,6 +273,47 @@ def test_a_past_is_taken_over_right_after_a_batch_or_once_a_turn_is_owed(
     assert not worker.may_go_on()  # its windows are answered first
     made.pipeline.answer_next(list(unanswered.items))
     assert worker.may_go_on()
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_batches_wait_for_what_came_while_the_rest_was_read_and_for_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: bool
+) -> None:
+    """Two batches come since the past was read, and maybe a third one while their rows are read beside batches."""
+    made = opened(tmp_path / "made", lags=True)
+    made.feed(*(row(s) for s in range(35)))
+    made.create("late", ASKED["new"])
+    made.feed(*(row(s) for s in range(35, 62)))
+    ask(made, "late")
+    backfills, holding, read = made.pipeline.past.backfills, list[bool](), list[bool]()
+    while backfills.reading is None or not backfills.reading.is_read:
+        assert made.runner.past.go_on()
+    for second in (70, 80):
+        made.feed(row(second))
+    no_batch, go_on = made.runner.no_batch, PastReading.go_on
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        with no_batch():
+            holding.append(True)
+            yield
+            holding.pop()
+
+    def noting(reading: PastReading) -> None:
+        read.append(bool(holding))
+        if meanwhile and len(read) == 1:
+            made.feed(row(90))
+        go_on(reading)
+
+    monkeypatch.setattr(made.runner, "no_batch", noted)
+    monkeypatch.setattr(PastReading, "go_on", noting)
+    assert made.runner.past.go_on()
+    assert not made.pipeline.progress.windows.asked  # it is taken over
+    assert False in read
+    assert (True in read) == meanwhile
+    made.runner.let_answers_lag(may=False)
+    made.runner.past.finish()
+    assert made.timeline("late") == [(5.0 * n, "a", 1) for n in range(1, 18 if meanwhile else 16)]
 
 
 def test_background_work_is_owed_a_turn_after_two_seconds_without_one() -> None:

@@ -127,6 +127,7 @@ def test_rows_expire_when_their_query_keeps_them_no_longer(
         assert [commit.number for commit in rows.commits()] == [2, 3]
         with pytest.raises(StateError, match="kept no longer"):
             list(bed.engine.subscribe("short", after=(0, 0)))
+        assert [i for table in bed.engine.subscribe("short") for i in table["id"].to_pylist()] == [3, 4]
 
 
 def test_an_altered_query_answers_anew_from_the_next_batch_on(spark: SparkSession) -> None:
@@ -231,6 +232,26 @@ def test_a_python_function_that_fails_pauses_its_query_alone(spark: SparkSession
         assert ids(bed, "where") == [1, 6]
 
 
+@pytest.mark.parametrize("select", ["SELECT id FROM s", "SELECT count(*) AS n FROM s [RANGE 9 s SLIDE 9 s]"])
+def test_a_query_that_was_resumed_is_not_shown_as_paused_after_a_restart(
+    spark: SparkSession, tmp_path: Path, select: str
+) -> None:
+    with TestBed(spark, state=tmp_path) as bed:
+        bed.stream("s", COLUMNS)
+        bed.query("failed", f"{select} WHERE 10 / v > 1")
+        bed.query("stopped", f"{select} WHERE v < 9")
+        bed.feed("s", [(1, 1, 0)])
+        assert "BY_ZERO" in (bed.paused("failed") or "")
+        bed.engine.pause_query("stopped")
+        bed.feed("s", [(2, 2, 1)])
+        for name in ("failed", "stopped"):
+            bed.engine.resume_query(name)
+    with TestBed(spark, state=tmp_path) as bed:
+        assert (bed.paused("failed"), bed.paused("stopped")) == (None, None)
+        bed.feed("s", [(20, 3, 1)])
+        assert all(bed.answers(name) for name in ("failed", "stopped"))
+
+
 def test_a_column_that_could_not_be_computed_fails_those_who_read_it(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     lines = ["2026-01-05 00:00:01,1,4", "2026-01-05 00:00:02,2,x", "2026-01-05 00:00:03,3,6"]
@@ -275,6 +296,7 @@ def test_figures_of_queries_add_up_to_those_of_the_stream(spark: SparkSession) -
         bed.feed("s", [(4, 4, 7)])
         found = bed.engine.metrics()
         assert [found.query(name).rows for name in ("some", "same", "none", "window")] == [3, 3, 0, 0]
+        assert [found.query(name).deadline_s for name in ("some", "window")] == [None, 1.0]
         some, same, none = (found.query(name) for name in ("some", "same", "none"))
         assert some.bytes_sent == same.bytes_sent > none.bytes_sent == 0
         assert some.seconds.job == pytest.approx(same.seconds.job)

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.cli.status_text import queries_text
 from penstock.control.metrics import EngineMetrics, metrics_of
+from penstock.control.status import status_of
 from penstock.errors import UnknownQuery
 from penstock.evaluate.windows.due import EndRuns
 from penstock.kernel.answering import Spent
@@ -25,6 +27,7 @@ from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, FigureTable
 from penstock.stream.figures.job_shares import JobShares
 from penstock.stream.figures.stream_figures import EngineFigures
 from penstock.stream.figures.summary import by_query
+from penstock.stream.query_items import deadline_us_of
 from penstock.testing import ManualClock
 from tests.cases import cases
 from tests.stream.made import SECOND, MadeStream, definition, row
@@ -95,6 +98,26 @@ def test_tardiness_is_what_passes_the_deadline(stream: MadeStream, clock: Manual
     assert (soon.tardiness.sum, soon.tardiness.max, soon.tardiness.count) == (2, 2, 2)
     assert (slide.deadline_s, slide.past_deadline, slide.tardiness.sum) == (10, 0, 0)
     assert slide.tardiness.p99 == 0
+
+
+def test_a_query_without_a_window_has_a_deadline_only_if_it_says_so() -> None:
+    for option, wanted in (("", 0), (" WITH (deadline = '2 s')", 2 * SECOND)):
+        assert deadline_us_of(definition(f"SELECT v FROM s WHERE v > 4{option}")) == wanted
+
+
+def test_a_query_that_was_altered_is_counted_once_while_its_windows_from_before_are_answered(
+    stream: MadeStream, clock: ManualClock
+) -> None:
+    stream.create("q", SUM + " WITH (priority = 3)")
+    stream.create("other", SUM)
+    stream.feed(row(1), row(5))
+    stream.alter("q", SUM.replace("10 s", "4 s") + " WITH (priority = 2)")
+    stream.feed(row(6))
+    told = status_of(stream.catalog, {"s": stream.runner}, clock(), running=True)
+    assert [query["state"] for query in told["queries"] if query["query"] == "q"] == ["finishing", "answering"]
+    [counted] = told["streams"]
+    assert (counted["queries"], counted["urgent"], counted["fresh"]) == (2, 1, 0)
+    assert queries_text(told).startswith("s: 2 queries\n")
 
 
 def test_staleness_is_how_far_an_answer_fell_behind_the_watermark(stream: MadeStream) -> None:

@@ -151,7 +151,10 @@ def come_and_go(draw: random.Random, folder: Path) -> None:
 
 # -- the process ends at every moment of every durable write ------------------------------------------------------
 
-WRITES = ("catalog", "partials", "commit", "answers", "compaction.partials", "compaction.answers", "compaction.list")
+WRITES = (
+    *("catalog", "commit", "answers"),
+    *("compaction.partials", "compaction.record", "compaction.answers", "compaction.list"),
+)
 STORED = {
     "all": Question(10 * SECOND, 5 * SECOND, 0, (), ("count(*)", "sum(v)"), options=("priority = 3",)),
     "keys": Question(8 * SECOND, 2 * SECOND, 0, ("k",), ("min(v)",), None, "count(*) < 4"),

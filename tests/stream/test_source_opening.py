@@ -14,6 +14,7 @@ from penstock.engine import Engine
 from penstock.errors import SourceError, StateError
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.pipeline import Pipeline
+from tests.store.sound import partials_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +114,7 @@ def test_a_folder_that_is_gone_is_told_of_when_rows_are_asked_for(spark: SparkSe
 
 
 def test_a_damaged_commit_is_told_of_though_the_source_is_being_opened(spark: SparkSession, begun: Path) -> None:
-    partials = sorted((begun / "state").rglob("*.arrow"))
+    partials = [file for folder in (begun / "state" / "commits").iterdir() for file in partials_in(folder)]
     assert partials
     partials[-1].write_bytes(partials[-1].read_bytes()[:-20])
     with pytest.raises(StateError), Engine(begun / "state", spark=spark) as engine:

@@ -167,6 +167,15 @@ class Catalog(Lookup):
             self._carry_out(self._change("create", "function", function.name, function=plain_function(function)))
             return True
 
+    def note_measured(self, function: Function, measured_us: float) -> bool:
+        """Let a Python function be expensive, as measured, unless another one has its name; tell whether it is."""
+        with self._lock:
+            if (code := function.python) is None or self._functions.get(function.name.lower()) != function:
+                return False
+            known = plain_function(replace(function, python=replace(code, measured_us=measured_us)))
+            self._carry_out(self._change("create", "function", function.name, function=known))
+            return True
+
     def create_queries(
         self,
         typed: Iterable[TypedQuery],

@@ -26,7 +26,8 @@ def check_stream(known: Stream, new: Stream, readers: Readers) -> None:
     if known.time != new.time:
         raise _stays(known.name, f"its event time is {known.time}", "slices and windows are of that time")
     if known.dedup != new.dedup:
-        raise _stays(known.name, f"dedup is {_listed(known.dedup)}", "earlier rows are known by these columns alone")
+        told = f"dedup is {', '.join(known.dedup)}" if known.dedup else "repeated rows were counted so far"
+        raise _stays(known.name, told, "a repeated row is known by what was kept of earlier ones, by the same columns")
     _check_types(known, new)
     _check_places(known, new)
     own = {"the event time of the stream": frozenset([known.time]), "dedup": frozenset(known.dedup)}
@@ -56,7 +57,8 @@ def with_since(known: Stream, new: Stream, since_us: int | None) -> Stream:
 def differences(known: Stream | Table, new: Stream | Table) -> list[str]:
     """Say what differs, for reports: a few words each."""
     before, after = ({c.name: c for c in item.columns} for item in (known, new))
-    found = [f"{name} is new" for name in after if name not in before]
+    found = [f"format is {new.format}, was {known.format}"] if known.format != new.format else []
+    found += [f"{name} is new" for name in after if name not in before]
     found += [f"{name} is gone" for name in before if name not in after]
     found += [f"{name} is {_told(c)}" for name, c in after.items() if name in before and before[name] != c]
     keys = sorted({*known.options, *new.options})
@@ -65,13 +67,13 @@ def differences(known: Stream | Table, new: Stream | Table) -> list[str]:
     if isinstance(known, Stream) and isinstance(new, Stream):
         lengths = ("lateness", "max_ahead", "idle", "retain_rows")
         us = ((name, getattr(known, f"{name}_us"), getattr(new, f"{name}_us")) for name in lengths)
-        found += [f"{name} is {_length(now)}, was {_length(was)}" for name, was, now in us if was != now]
+        found += [f"{name} is {_length(name, now)}, was {_length(name, was)}" for name, was, now in us if was != now]
     return found
 
 
-def _length(us: int | None) -> str:
+def _length(name: str, us: int | None) -> str:
     """Write a length that a stream may be without."""
-    return "none" if us is None else format_duration(us)
+    return "none" if us is None or (name == "idle" and not us) else format_duration(us)
 
 
 def _same_source(kind: str, known: Stream | Table, new: Stream | Table, *, format_may_change: bool = False) -> None:
@@ -108,8 +110,16 @@ def _check_types(known: Stream, new: Stream) -> None:
         was = earlier.get(column.name.lower(), column.type)
         if was != column.type:
             what = f'column "{column.name}" of stream "{known.name}" is {was}, and cannot become {column.type}'
-            detail = "rows that are stored have it as it was"
-            raise CatalogError(what, detail=detail, hint="Add a column of another name.")
+            detail = "rows and partials that are stored have it as it was"
+            raise CatalogError(what, detail=detail, hint=_in_another(column))
+
+
+def _in_another(column: Column) -> str:
+    """Say how queries come to read a column as another type."""
+    if column.expression is not None:
+        return "Add a column of another name."
+    told = f"Declare a stream of another name over the same source, with {column.name} as {column.type}"
+    return f"{told}, and let queries read that: each window is answered once. Drop this one when nobody reads it."
 
 
 def _check_places(known: Stream, new: Stream) -> None:
@@ -131,17 +141,14 @@ def _read(kind: str, name: str, column: Column, wanted: Column | None, readers: 
     what = f'column "{column.name}" of {kind} "{name}" is {_told(column)}, and cannot {becomes} while it is read'
     more = f" and {len(readers) - _LISTED} more" if len(readers) > _LISTED else ""
     hint = "Drop or alter what reads it first, or add a column of another name."
+    if wanted is not None and wanted.expression is None:
+        hint = f"Declare a {kind} of another name, with {column.name} as {wanted.type}, and let queries read that."
     return CatalogError(what, detail=f"read by {', '.join(readers[:_LISTED])}{more}", hint=hint)
 
 
 def _told(column: Column) -> str:
     """Write a column's type, and its expression."""
     return column.type if column.expression is None else f"{column.type} as {column.expression}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Write names one after the other."""
-    return ", ".join(names) or "none"
 
 
 def columns_of_table(definition: Definition, table: Table) -> frozenset[str]:

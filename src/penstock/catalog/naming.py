@@ -36,10 +36,18 @@ def missing(kind: Kind, name: str, known: Sequence[str], other: Kind | None = No
     listed = ", ".join(known[:_LISTED]) + ", …" * (len(known) > _LISTED)
     existing = f"existing {several}: {listed}" if listed else f"there are no {several}"
     if other is not None:
-        to_use = f"For a {other}, there are the statements DROP {other.upper()} and DESCRIBE {other.upper()}."
-        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing, hint=to_use)
+        return _UNKNOWN[kind](f'"{name}" is a {other}, not a {kind}', detail=existing, hint=_for_another(other))
     hint = nearest(name, known)
     return _UNKNOWN[kind](f'there is no {kind} "{name}"', detail=None if hint else existing, hint=hint)
+
+
+def _for_another(kind: Kind) -> str:
+    """Say what there is to do with something else, and where."""
+    word = kind.upper()
+    statements = f"DROP {word} and DESCRIBE {word} are statements, for a script or engine.execute in Python"
+    by_file = {"stream": "penstock.yml", "table": "penstock.yml", "query": "queries/", "function": "functions"}
+    goes = f"A project's {kind} goes when it is taken out of {by_file[kind]} and penstock run starts again"
+    return f"{goes}. {statements}."
 
 
 def existing_name(kind: Kind, name: str) -> CatalogError:

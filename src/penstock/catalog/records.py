@@ -40,7 +40,10 @@ def plain_function(function: Function) -> dict[str, Any]:
 
 def read_function(record: Mapping[str, Any]) -> Function:
     """Read a function back."""
-    code = None if record.get("python") is None else PythonCode(**record["python"])
+    told = record.get("python")
+    if told is not None and "measured_us" not in told:  # before functions were measured, nothing said was False
+        told = {**told, "expensive": told.get("expensive") or None}
+    code = None if told is None else PythonCode(**told)
     return Function(**{**record, "parameters": tuple(Parameter(**p) for p in record["parameters"]), "python": code})
 
 

@@ -30,6 +30,7 @@ RUNS_OUT: Final = {
     "cores": "all cores would be used all the time",
     "batches": "a stream's batches, one after the other, would take all the time",
     "answers": "answering, one group after the other, would take all the time",
+    "functions": "expensive functions would take all the time of their workers",
     "nothing": "nothing would run out at a million times the rows",
 }
 
@@ -92,6 +93,7 @@ def _report(state: Path, asked: LoadGrowth, since: Until | None) -> CapacityRepo
     from penstock.control.capacity import measured_load, seconds_by_query
     from penstock.control.reading import read_catalog
     from penstock.store.batch_trace import read_batches
+    from penstock.store.operator_trace import read_operators
     from penstock.store.rates import calibrated_rates
     from penstock.store.trace_files import read_trace
     from penstock.stream.machine_speed import stored_rates
@@ -102,8 +104,9 @@ def _report(state: Path, asked: LoadGrowth, since: Until | None) -> CapacityRepo
         windows = read_trace(state, since_us).windows
     except PenstockError:  # queries without a window answer none
         windows = ()
-    load, batches = measured_load(every, windows, stored_rates())
-    spent = seconds_by_query(batches, every, windows)
+    steps = read_operators(state, since_us).steps
+    load, batches = measured_load(every, windows, stored_rates(), steps)
+    spent = seconds_by_query(batches, every, windows, steps)
     names: dict[int, str] = {}
     try:
         catalog = read_catalog(state)
@@ -120,11 +123,13 @@ def _assumed(found: CapacityReport) -> list[str]:
     load = found.load
     usual = "as calibrated" if found.calibrated else "usual, as nothing was calibrated here: penstock calibrate"
     told = "by batches of different sizes" if load.told_by == "batches" else f"by the rates of this machine ({usual})"
+    functions = ["each of more queries calls expensive functions of its own, which take as long for a row as now"]
     return [
         "as many batches for the same time of the stream, each with more rows; their keys and times as now",
         f"what a batch costs however few its rows is told {told}",
         "rows fall into groups at random, so twice the rows make fewer than twice the partials",
         "more queries are like those of now: they share the pass over rows, not partials or answers",
+        *(functions if load.functions.at(1) else ()),
         "more keys are answered for as much each as those of now",
         "processor time is of the engine and its Spark on this machine; elapsed time is with other programs beside it",
         "memory is what the accounts list; Python, Java and the batch at work are beside it",
@@ -201,11 +206,13 @@ def _as_text(found: CapacityReport) -> str:
 def _rows(load: MeasuredLoad, now: LoadGrowth, then: LoadGrowth) -> Iterator[tuple[str, str, str]]:
     """Write what both loads take, a line each."""
     hour = 3_600 / load.stream_s
+    functions = f"expensive functions, of the time of {counted(load.workers, 'worker')}"
     lines: dict[str, Callable[[LoadGrowth], str]] = {
         "processor time for an hour of the stream": lambda one: span(load.processor_s(one) * hour),
         f"of {counted(load.cores, 'core')} in use": lambda one: f"{load.uses(one)['cores']:.2%}",
         "batches, of the time": lambda one: f"{load.uses(one)['batches']:.2%}",
         "answering, of the time": lambda one: f"{load.uses(one)['answers']:.2%}",
+        **({functions: lambda one: f"{load.uses(one)['functions']:.2%}"} if load.functions.at(1) else {}),
         "cores needed, four fifths busy": lambda one: f"{load.cores_needed(one):.2g}",
         "driver memory held": lambda one: format_bytes(load.memory_bytes(one)),
     }

@@ -21,6 +21,10 @@ _DONE: Final = {
     "pause": 'query "{}" is paused: windows that end from now on are not answered until it is resumed',
     "resume": 'query "{}" answers again, from its first window that has not ended',
 }
+_AS_BEFORE: Final = {
+    "pause": 'query "{}" was paused already; nothing was changed',
+    "resume": 'query "{}" is not paused; nothing was changed',
+}
 
 
 @click.command(short_help="Add a query to a running engine.")
@@ -56,7 +60,11 @@ def add(
     """
     body = {"query": name, "text": _text(sql, file)}
     found = carry_out(find_state(project, state), "alter" if replace else "create", body, wait_s=wait_s)
-    _tell(found, shown(found["said"]), as_json)
+    words = shown(found["said"])
+    if replace and (defined := _file_of(project, name)) is not None:
+        found["file"] = str(defined)
+        words += f".\nThe next run of the project takes the text of {shown(str(defined))} again: edit that file, too"
+    _tell(found, words, as_json)
 
 
 def _text(sql: str | None, file: Path | None) -> str:
@@ -86,7 +94,8 @@ def _tell(found: dict[str, Any], words: str, as_json: bool) -> None:
 def _change(verb: str, name: str, project: Path, state: Path | None, wait_s: float | None, as_json: bool) -> None:
     """Ask for a change that needs no more than a name, and say that it is made."""
     found: dict[str, Any] = carry_out(find_state(project, state), verb, {"query": name}, wait_s=wait_s)
-    file, words = _file_of(project, name) if verb == "drop" else None, _DONE[verb].format(shown(name))
+    done = _DONE if found.get("changed", True) else _AS_BEFORE
+    file, words = _file_of(project, name) if verb == "drop" else None, done[verb].format(shown(name))
     if file is not None:
         found["file"] = str(file)
         words += (

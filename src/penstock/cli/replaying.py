@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,14 @@ from penstock.cli.arguments import Until, paragraphs
 from penstock.cli.locating import find_state
 from penstock.cli.moments import about, clock_time
 from penstock.cli.printing import say, say_json, spinning
+from penstock.cli.replayed_text import names_of, number_text, queries_text, spread_text
+from penstock.cli.replaying_operators import (
+    USUAL_FOR_OPERATORS,
+    ReplayedOperators,
+    operators_dict,
+    operators_text,
+    replayed_operators,
+)
 from penstock.cli.reporting import columns_text
 from penstock.model.counts import counted
 from penstock.printable import shown
@@ -18,10 +26,10 @@ from penstock.printable import shown
 if TYPE_CHECKING:
     from penstock.schedule.policy import Policy
     from penstock.schedule.recorded import Recording
-    from penstock.sim.replay_figures import AnswerFigures, Spread
+    from penstock.sim.replay_figures import AnswerFigures
 
 USUAL: Final = ("FCFS", "HNR", "BSD", "EDF", "Hybrid")
-MOST_QUERIES: Final = 10  # that are listed in the text: those that a policy changes most
+Named = Callable[[str], "Policy"]
 CLOSE: Final = (0.10, 0.15)  # how far mean and 95th percentile of a replay should be from what ran, at most
 
 
@@ -38,26 +46,74 @@ class ReplayedTrace:
 
 
 def replay_trace(trace: Path, names: str | None, since: Until | None, until: Until | None, *, as_json: bool) -> None:
-    """Replay a trace and print what comes of it."""
+    """Replay a trace and print what comes of it: windows that were answered, and steps of expensive functions."""
     state = trace if (trace / "format").is_file() else find_state(trace, None).folder
     with spinning("replaying the trace"):
-        found = _found(state, names, since, until)
+        operators = _operators(state, names, since, until)
+        found = _found(state, names, since, until, beside=operators is not None)
+    numbers = [*(found.queries if found else ()), *(operators.queries if operators else ())]
+    known = names_of(state, numbers)
     if as_json:
-        say_json(_as_dict(found), indent=2)
-    else:
-        say(_as_text(found))
+        told = {"operators": operators_dict(operators, known)} if operators else {}
+        say_json({"state": str(state), **(_as_dict(found, known) if found else {}), **told}, indent=2)
+        return
+    parts = [_as_text(found, known)] if found else []
+    if operators:
+        head, *rest = operators_text(operators, known)
+        parts += [f"{shown(str(state))}: {head}", *rest]
+    say(paragraphs(parts))
 
 
-def _found(state: Path, names: str | None, since: Until | None, until: Until | None) -> ReplayedTrace:
-    """Read a trace and replay it: first under the policy that ran, so that it is seen how far it can be trusted."""
+def _operators(state: Path, names: str | None, since: Until | None, until: Until | None) -> ReplayedOperators | None:
+    """Replay what expensive functions did; None: the trace tells of none."""
     from penstock.schedule.live_policy import live_policy_named
+    from penstock.schedule.operator_queues import operator_policy_named
+    from penstock.store.operator_trace import read_operators
+
+    recording = read_operators(state, instant_of(since), instant_of(until))
+    if not recording.steps:
+        return None
+    asked = _asked(names, USUAL_FOR_OPERATORS, operator_policy_named, live_policy_named)
+    return replayed_operators(recording, asked)
+
+
+def _asked(names: str | None, usual: Sequence[str], named: Named, beside: Named | None) -> list[Policy]:
+    """Find the policies that are asked for; those that only the work ``beside`` can run by are for that alone."""
+    from penstock.errors import Unsupported
+
+    found: list[Policy] = []
+    for name in (names or ",".join(usual)).split(","):
+        try:
+            found.append(named(name.strip()))
+        except Unsupported:
+            if beside is None:
+                raise
+            beside(name.strip())
+    return found
+
+
+def _found(
+    state: Path, names: str | None, since: Until | None, until: Until | None, *, beside: bool
+) -> ReplayedTrace | None:
+    """Read a trace and replay it: first under the policy that ran, so that it is seen how far it can be trusted.
+
+    None: it tells of no windows, but of something ``beside`` them.
+    """
+    from penstock.errors import StateError
+    from penstock.schedule.live_policy import live_policy_named
+    from penstock.schedule.operator_queues import operator_policy_named
     from penstock.sim.recorded_costs import RecordedCosts
     from penstock.sim.replay import replay
     from penstock.sim.replay_figures import Agreement, live_figures, mean_response_by_query, replayed_figures
     from penstock.store.trace_files import read_trace
 
-    asked = [live_policy_named(name.strip()) for name in (names or ",".join(USUAL)).split(",")]
-    recording = read_trace(state, instant_of(since), instant_of(until))
+    asked = _asked(names, USUAL, live_policy_named, operator_policy_named if beside else None)
+    try:
+        recording = read_trace(state, instant_of(since), instant_of(until))
+    except StateError:
+        if beside:
+            return None
+        raise
     ran = {one.policy for one in recording.windows}
     policies: dict[str, Policy] = {one.name: one for one in [*map(live_policy_named, sorted(ran)), *asked]}
     costs, own = RecordedCosts.of(recording), next(iter(ran)) if len(ran) == 1 else None
@@ -80,23 +136,10 @@ def instant_of(when: Until | None) -> int | None:
     return wall_clock_us() - round(when.seconds * 1e6)
 
 
-def _names(found: ReplayedTrace) -> dict[int, str]:
-    """Name the queries; of one that the catalog has forgotten, only the number is left."""
-    from penstock.control.reading import read_catalog
-    from penstock.errors import PenstockError
-
-    try:
-        catalog = read_catalog(found.state)
-        return {number: catalog.name_of(number) for number in found.queries}
-    except (PenstockError, KeyError):
-        return {}
-
-
-def _as_dict(found: ReplayedTrace) -> dict[str, Any]:
+def _as_dict(found: ReplayedTrace, names: dict[int, str]) -> dict[str, Any]:
     """Give programs all of it, times in seconds."""
-    names, windows = _names(found), found.recording.windows
+    windows = found.recording.windows
     return {
-        "state": str(found.state),
         "since_us": min(one.final_us for one in windows),
         "until_us": max(one.ended_us for one in windows),
         "groups": len({(one.run, one.group) for one in windows}),
@@ -112,14 +155,15 @@ def _as_dict(found: ReplayedTrace) -> dict[str, Any]:
     }
 
 
-def _as_text(found: ReplayedTrace) -> str:
+def _as_text(found: ReplayedTrace, names: dict[int, str]) -> str:
     """Word all of it: what the trace holds, a line a policy, the queries that change most, and what is not known."""
     windows = found.recording.windows
     since, until = min(one.final_us for one in windows), max(one.ended_us for one in windows)
     answers = counted(found.figures[0].answers, "window", "windows")
     groups = counted(len({(one.run, one.group) for one in windows}), "group", "groups")
     head = f"{shown(str(found.state))}: {answers} in {groups}, from {clock_time(since)} on, {about(until - since)}"
-    parts = [head, _policies_text(found.figures), _queries_text(found), "\n".join(_doubts(found))]
+    by_query = queries_text(found.queries, names, [one.name for one in found.figures[1:]])
+    parts = [head, _policies_text(found.figures), by_query, "\n".join(_doubts(found))]
     return paragraphs([part for part in parts if part])
 
 
@@ -140,38 +184,10 @@ def _policies_text(figures: Sequence[AnswerFigures]) -> str:
     rows = []
     for one in figures:
         response, slowdown, late = one.response, one.slowdown, one.tardiness
-        times = *_spread(response), _number(slowdown.mean), _number(slowdown.maximum)
+        times = *spread_text(response), number_text(slowdown.mean), number_text(slowdown.maximum)
         kept = "unknown" if one.kept is None else f"{one.kept:.0%}"
-        rows.append([one.name, *times, _number(late.mean), _number(late.maximum), kept])
+        rows.append([one.name, *times, number_text(late.mean), number_text(late.maximum), kept])
     return columns_text(names, rows)
-
-
-def _spread(measure: Spread) -> list[str]:
-    """Write mean, median, 95th percentile and maximum."""
-    return [_number(value) for value in (measure.mean, measure.p50, measure.p95, measure.maximum)]
-
-
-def _number(value: float | None) -> str:
-    """Write a number, or that it is not known."""
-    return "unknown" if value is None else f"{value:,.3g}"
-
-
-def _queries_text(found: ReplayedTrace) -> str:
-    """Print the mean responses of the queries that a policy would change most."""
-
-    def change(number: int) -> float:
-        some = found.queries[number]
-        return max(abs(value - some["live"]) for value in some.values())
-
-    most = sorted(found.queries, key=lambda number: (-change(number), number))[:MOST_QUERIES]
-    names, policies = _names(found), [one.name for one in found.figures[1:]]
-    rows = [[names.get(n, f"#{n}"), *(_number(found.queries[n][name]) for name in ("live", *policies))] for n in most]
-    head = [
-        f"mean response of {'these queries' if len(most) < len(found.queries) else 'each query'}",
-        "live",
-        *policies,
-    ]
-    return columns_text(head, rows)
 
 
 def _doubts(found: ReplayedTrace) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.cli.reasons import invalid_text, too_late_text
 from penstock.model.counts import counted
 from penstock.printable import columns, json_text, shown
+from penstock.sinks.callback import CallbackSink
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,6 +43,7 @@ def report(at_work: Working, seconds: float, before: Mapping[str, Counted]) -> d
     found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams, "state": state}
     if project is not None:
         sinks = [sink.shown() for sink in project.settings.sinks]
+        sinks += [{"kind": sink.kind, "name": sink.place} for sink in project.callbacks]
         found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
     return found
 
@@ -123,6 +125,8 @@ def _rows(counts: Mapping[str, Any]) -> str:
 def _answers_are(sink: Mapping[str, str]) -> str:
     """Say where a sink has put answers; one without a place, as the terminal, is named alone."""
     where = [text for name, text in sink.items() if name != "kind"]
+    if sink["kind"] == CallbackSink.kind:
+        return f"answers went to: function {shown(where[0])}"
     return f"answers are in {shown(where[0])} ({sink['kind']})" if where else f"answers went to: {sink['kind']}"
 
 
@@ -195,7 +199,8 @@ def shown_text(engine: Engine, number: int) -> str:
     lines = []
     for name in engine.catalog.query_names() if number else []:
         table = engine.results(name)
-        lines.append(f"\n\n{shown(name)}: {counted(table.num_rows, 'answer', 'answers')}")
+        kept = " kept" if engine.catalog.query(name).query.is_continuous else ""
+        lines.append(f"\n\n{shown(name)}: {counted(table.num_rows, 'answer', 'answers')}{kept}")
         lines += [f"\n  {columns_of(row)}" for row in plain_rows(table.slice(_from(table, number)))]
     return "".join(lines)
 

@@ -25,7 +25,8 @@ from penstock.cli.stopping import interruptible, signalled
 from penstock.cli.working import Working, working
 from penstock.errors import SinkError
 from penstock.model.counts import counted
-from penstock.printable import visible
+from penstock.printable import shown, visible
+from penstock.sinks.delivery import raise_lacking
 from penstock.sinks.registry import declared_by, written_kinds
 
 if TYPE_CHECKING:
@@ -130,10 +131,17 @@ def _run(project: Path, asked: RunOptions) -> None:
     with logging, interruptible(), opened as at_work:
         if asked.flush and at_work.state is not None and not asked.end_stream:
             _agree_to_end(at_work.state)
+        for note in at_work.project.notes if at_work.project is not None else ():
+            say(f"note: {shown(note)}", err=True)
         began, before = time.perf_counter(), counted_rows(at_work.engine)
-        was_stopped = _answer_all(at_work, asked)
+        was_stopped, lacking = False, list[SinkError]()
+        try:
+            was_stopped = _answer_all(at_work, asked)
+        except SinkError as error:  # every stream has been read: what they did is told before
+            lacking.append(error)
         found = report(at_work, time.perf_counter() - began, before)
         _tell(at_work, asked, found)
+        raise_lacking(lacking)
     if asked.once and was_stopped:
         raise click.exceptions.Exit(INTERRUPTED)
     if asked.once and any(stream["failed"] for stream in found["streams"]):

@@ -26,13 +26,19 @@ def status_text(found: dict[str, Any]) -> str:
         mine = [
             (query["query"], query["too_late"]) for query in found["queries"] if query["stream"] == stream["stream"]
         ]
-        lines += ["", *_stream_lines(stream, too_late_text(mine), held_back=_background_is_off(found))]
+        told = {**stream, "sessions_unknown": not found["answers_requests"] and _has_sessions(found, stream)}
+        lines += ["", *_stream_lines(told, too_late_text(mine), held_back=_background_is_off(found))]
     paused = [query for query in found["queries"] if query["state"] == "paused"]
     if paused:
         lines += ["", "paused queries", *(line for query in paused[:_MOST] for line in _paused_lines(query))]
     if len(paused) > _MOST:
         lines.append(f"  … and {len(paused) - _MOST} more: penstock queries")
     return "\n".join(lines)
+
+
+def _has_sessions(found: dict[str, Any], stream: dict[str, Any]) -> bool:
+    """Tell whether queries of a stream are over sessions: which of them are open, only an engine knows."""
+    return any(q["stream"] == stream["stream"] and q["window"].startswith("[SESSION") for q in found["queries"])
 
 
 def _head(found: dict[str, Any]) -> str:
@@ -77,8 +83,9 @@ def _stream_lines(stream: dict[str, Any], too_late: str, *, held_back: bool) -> 
         lines += _wrapped("too late", f"rows too late for windows already final: {too_late}")
     paused = f", {stream['paused']:,} of them paused" if stream["paused"] else ""
     lagging = f"; {stream['lagging']:,} of them lag behind" if stream.get("lagging") else ""
-    windows = counted(stream["open_windows"], "window")
-    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows} open{_urgent(stream)}")
+    windows = f"{counted(stream['open_windows'], 'window')} open"
+    windows += " beside sessions, which only a running engine counts" if stream["sessions_unknown"] else ""
+    lines += _wrapped("queries", f"{stream['queries']:,}{paused}{lagging}; {windows}{_urgent(stream)}")
     if stream["answered"]["windows"]:
         lines += _wrapped("answers", _answered(stream["answered"]))
     if behind := _backlog(stream.get("backlog") or {}):
@@ -185,9 +192,8 @@ def queries_text(found: dict[str, Any]) -> str:
     parts = []
     for stream in found["streams"]:
         mine = [query for query in found["queries"] if query["stream"] == stream["stream"]]
-        parts.append(
-            "\n".join([f"{shown(stream['stream'])}: {counted(len(mine), 'query', 'queries')}", *_listed(mine)])
-        )
+        number = sum(query["state"] != "finishing" for query in mine)  # which an edition after it goes on with
+        parts.append("\n".join([f"{shown(stream['stream'])}: {counted(number, 'query', 'queries')}", *_listed(mine)]))
     return "\n\n".join(parts) or "there are no streams"
 
 
@@ -223,6 +229,8 @@ def _remarks(query: dict[str, Any]) -> list[str]:
         remarks.append(f"version {query['version']}, altered since: it answers the windows that began before")
     if query.get("superseded"):
         remarks.append(f"{counted(query['superseded'], 'window')} skipped for fresher ones")
+    if query.get("selectivity", 1.0) < 0.995:  # what is rounded to all of them is no news
+        remarks.append(f"{query['selectivity']:.0%} of its windows have something to say")
     if query["skipped"]:
         remarks.append(f"{query['skipped']:,} empty windows skipped while the stream was silent")
     if query.get("shed"):

@@ -18,6 +18,7 @@ import numpy as np
 from penstock.errors import StateError
 from penstock.model.arrays import FloatArray
 from penstock.schedule.recorded import RecordedWindows
+from penstock.schedule.recorded_operators import RecordedOperatorStep, workers_at_once
 from penstock.share.weave.costs import Rates
 from penstock.store.batch_trace import RecordedBatch, known_shares
 
@@ -67,6 +68,8 @@ class MeasuredLoad:
     fill: tuple[tuple[float, float], ...]  # rows and partials of each grouping, of a mean batch
     memory: tuple[float, float, float]  # bytes: partials, keys of groups, and the rest
     told_by: str  # what told the fixed part of a batch: "batches" or "rates"
+    functions: RunCost = RunCost(0.0, 0.0)  # expensive ones, of all workers
+    workers: int = 1
 
     def partials(self, growth: LoadGrowth) -> float:
         """Return how many times the partials there would be."""
@@ -77,7 +80,11 @@ class MeasuredLoad:
         """Return the processor time that a load would take."""
         answers = self.answering * growth.queries * growth.keys
         made = self.filing * self.partials(growth) * growth.queries
-        return self.spark.at(growth.rows) + self.driver.at(growth.rows) + made + answers
+        return self.spark.at(growth.rows) + self.driver.at(growth.rows) + made + answers + self.functions_s(growth)
+
+    def functions_s(self, growth: LoadGrowth) -> float:
+        """Return the seconds that expensive functions would take, of all workers."""
+        return self.functions.at(growth.rows) * growth.queries
 
     def elapsed_s(self, growth: LoadGrowth) -> float:
         """Return how long the batches of the busiest stream would take, one after the other."""
@@ -89,6 +96,7 @@ class MeasuredLoad:
         answers = self.answered_s * growth.queries * growth.keys
         cores = self.processor_s(growth) / self.cores
         seconds = {"cores": cores, "batches": self.elapsed_s(growth), "answers": answers}
+        seconds["functions"] = self.functions_s(growth) / self.workers
         return {name: used / self.stream_s for name, used in seconds.items()}
 
     def memory_bytes(self, growth: LoadGrowth) -> float:
@@ -134,7 +142,10 @@ def _rows_a_group(mean: float) -> float:
 
 
 def measured_load(
-    batches: Sequence[RecordedBatch], windows: Sequence[RecordedWindows], rates: Rates
+    batches: Sequence[RecordedBatch],
+    windows: Sequence[RecordedWindows],
+    rates: Rates,
+    steps: Sequence[RecordedOperatorStep] = (),
 ) -> tuple[MeasuredLoad, list[RecordedBatch]]:
     """Take the newest run that has enough batches; also return those that were measured."""
     run, before = _newest(batches)
@@ -155,6 +166,7 @@ def measured_load(
     mean = _mean_fill(run)
     last = run[-1]
     held = last.partials_bytes, last.groups_bytes, last.memory_bytes - last.partials_bytes - last.groups_bytes
+    mine = [one for one in steps if one.run == run[-1].run and since < one.ended_us <= until]
     load = MeasuredLoad(
         batches=len(run),
         rows=int(rows.sum()),
@@ -169,6 +181,8 @@ def measured_load(
         fill=mean,
         memory=held,
         told_by=told_by,
+        functions=RunCost(sum(one.set_up_s for one in mine), sum(one.seconds for one in mine)),
+        workers=workers_at_once(mine),
     )
     return load, run
 
@@ -235,9 +249,12 @@ def _mean_fill(batches: Sequence[RecordedBatch]) -> tuple[tuple[float, float], .
 
 
 def seconds_by_query(
-    batches: Sequence[RecordedBatch], every: Sequence[RecordedBatch], windows: Sequence[RecordedWindows]
+    batches: Sequence[RecordedBatch],
+    every: Sequence[RecordedBatch],
+    windows: Sequence[RecordedWindows],
+    steps: Sequence[RecordedOperatorStep] = (),
 ) -> dict[int, float]:
-    """Charge queries with the seconds of the batches that were measured, and of answers given meanwhile."""
+    """Charge queries with the seconds of the batches that were measured, of answers and of functions meanwhile."""
     found: dict[int, float] = {}
     measured = {(one.run, one.stream, one.number) for one in batches}
     for one, shares in known_shares(every):
@@ -248,4 +265,9 @@ def seconds_by_query(
         if some.run == batches[-1].run and since < some.ended_us <= until:
             for query in some.queries:
                 found[query] = found.get(query, 0.0) + some.spent_s / len(some.queries)
+    for one_step in steps:
+        if one_step.run == batches[-1].run and since < one_step.ended_us <= until:
+            for query in one_step.queries:
+                took_s = (one_step.ended_us - one_step.began_us) / 1e6
+                found[query] = found.get(query, 0.0) + took_s / len(one_step.queries)
     return found

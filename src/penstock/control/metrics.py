@@ -62,7 +62,7 @@ class QueryMetrics:
     rows: int  # taken, of a query without a window
     past_deadline: int  # of them
     skipped: int  # for fresher ones
-    deadline_s: float | None  # None: windows of rows have none, unless the query says so
+    deadline_s: float | None  # None: windows of rows and queries without a window have none, unless they say so
     ideal_s: float | None  # what answering takes with nothing else in the way; None: not measured yet
     response: Distribution  # seconds from final to left for the sinks
     slowdown: Distribution  # response over the ideal time
@@ -74,6 +74,7 @@ class QueryMetrics:
     memory_bytes: float  # its share of the driver's memory
     disk_bytes: float = 0.0  # its share of files
     shed: int = 0  # rows that it did not look at, as it sheds load
+    selectivity: float = 1.0  # the part of its windows that had rows to say, the last ones weighing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +227,7 @@ class _Reading:
         figures = [by_query(table, figure) for figure in (RESPONSE, SLOWDOWN, TARDINESS, STALENESS)]
         stale = {} if by_rows else stale_s(table, self.pipeline.progress.clock.watermark_us)
         shares, late = self.shares.tolist(), table.late.tolist()
+        said = self.pipeline.committer.order.selectivities.measured()
         ideal = table.ideal_s(np.arange(len(table.late))).tolist()
         found = []
         for definition in definitions:
@@ -253,6 +255,7 @@ class _Reading:
                     memory_bytes=self.memory.get(number, 0.0),
                     disk_bytes=self.disk.get(number, 0.0),
                     shed=self.pipeline.progress.windows.shed.get(number, 0),
+                    selectivity=said.get(number, 1.0),
                 )
             )
         return found

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from penstock.catalog import Catalog
 from penstock.control.backlog import backlog_at
-from penstock.control.status import SinkStatus, Status, StreamFacts, status_at
+from penstock.control.status import SinkStatus, Status, StreamFacts, status_at, together
 from penstock.errors import StateError
 from penstock.evaluate.typed import TypedQuery
 from penstock.language.binding.bind import bind
 from penstock.language.statements import Select
+from penstock.model.derived import rows_name
 from penstock.model.instants import wall_clock_us
 from penstock.model.schema import Stream
+from penstock.sinks.outlet import FAILING
+from penstock.sinks.progress import UNUSED
 from penstock.spark.sources.unread_files import UnreadFiles
 from penstock.store.changes import ChangeLog, read_changes
-from penstock.store.commits import Commit
+from penstock.store.commits import Commit, last_commit
 from penstock.store.files import read_record
 from penstock.store.journal import read_journal
 from penstock.store.packed_changes import Change
@@ -70,7 +74,7 @@ def _standing(folder: Path, stream: str, declared: Stream | None) -> StreamFacts
     last = _last_answers(folder / "answers" / stream)
     unread = None if declared is None else UnreadFiles(declared, folder / "checkpoint" / stream)
     behind = backlog_at(None if unread is None else unread.look(progress.clock.source), progress.clock.counts.ingested)
-    sinks = [_sink(path, last) for path in _sinks(folder / "sinks", stream)]
+    sinks = together(*(_sinks_at(folder / "sinks", *of) for of in ((stream, last), (rows_name(stream), -1))))
     return StreamFacts(progress, sinks, backlog=behind)
 
 
@@ -82,15 +86,20 @@ def _last_answers(folder: Path) -> int:
 def _last_commit(folder: Path) -> Commit | None:
     """Read a stream's last commit."""
     for attempt in range(ATTEMPTS):
-        newest = max(folder.glob("[0-9]*.json"), key=lambda path: path.stem, default=None)
-        if newest is None:
+        if not folder.is_dir():
             return None
         try:
-            return Commit.from_record(read_record(newest))
+            return last_commit(folder)
         except StateError:
             if attempt == ATTEMPTS - 1:
                 raise
     return None
+
+
+def _sinks_at(folder: Path, stream: str, last: int) -> list[SinkStatus]:
+    """Tell how far the sinks of the last run came; others may have left records, too."""
+    records = [(_position(path), read_record(path)) for path in _sinks(folder, stream)]
+    return [_sink(number, record, last) for number, record in records if not record.get(UNUSED)]
 
 
 def _sinks(folder: Path, stream: str) -> list[Path]:
@@ -104,8 +113,11 @@ def _position(path: Path) -> int:
     return int(path.stem.rpartition("-")[2])
 
 
-def _sink(path: Path, last: int) -> SinkStatus:
-    """Tell how far a sink came."""
-    record: dict[str, Any] = read_record(path)
-    delivered = int(str(record.get("delivered", -1)))
-    return SinkStatus(str(record.get("sink") or f"sink {_position(path) + 1}"), max(0, last - delivered))
+def _sink(number: int, record: Mapping[str, Any], last: int) -> SinkStatus:
+    """Tell how far a sink came, and what was wrong with it."""
+    delivered, failing = int(str(record.get("delivered", -1))), record.get(FAILING) or {}
+    found = SinkStatus(str(record.get("sink") or f"sink {number + 1}"), max(0, last - delivered))
+    if not failing:
+        return found
+    about = {name: int(str(failing[name])) for name in ("since_us", "attempts")}
+    return replace(found, failure=str(failing["what"]), **about)

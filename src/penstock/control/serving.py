@@ -18,6 +18,7 @@ from penstock.evaluate.expressions.ddl import type_name
 from penstock.language.grammar.parse import parse_script
 from penstock.language.statements import AlterQuery, AlterSource, Question
 from penstock.sinks.row_values import plain_rows
+from penstock.store.commits import BY_HAND
 
 LOG: Final = logging.getLogger("penstock")
 POLL_S: Final = 0.1
@@ -65,6 +66,13 @@ class Served(Protocol):
 
     def set_policy(self, name: str) -> None:
         """Order answers by another policy."""
+
+    @property
+    def operator_policy(self) -> str:
+        """Return the name of the policy by which expensive functions take their rows."""
+
+    def set_operator_policy(self, name: str) -> None:
+        """Let expensive functions take their rows by another policy."""
 
     @property
     def synchronization(self) -> str:
@@ -198,9 +206,12 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
         case "policy":
             if "policy" in request.body:
                 engine.set_policy(_word(request, "policy"))
+            if "operators" in request.body:
+                engine.set_operator_policy(_word(request, "operators"))
             if "synchronize" in request.body:
                 engine.set_synchronization(_word(request, "synchronize"))
-            return {"policy": engine.policy, "synchronize": engine.synchronization}
+            operators, synchronize = engine.operator_policy, engine.synchronization
+            return {"policy": engine.policy, "operators": operators, "synchronize": synchronize}
         case "shed":
             stream = _word(request, "stream")
             if "share" in request.body:
@@ -222,7 +233,7 @@ def answered(engine: Served, request: Request) -> dict[str, Any]:
 
 def _changes(request: Request) -> bool:
     """Tell whether a request changes something; one that only asks is not worth a line in the log."""
-    wanted = {"policy": ("policy", "synchronize"), "shed": ("share",)}.get(request.verb)
+    wanted = {"policy": ("policy", "operators", "synchronize"), "shed": ("share",)}.get(request.verb)
     return request.verb not in QUIET and (wanted is None or any(name in request.body for name in wanted))
 
 
@@ -232,6 +243,7 @@ def _told(request: Request) -> str:
         request.body.get("query"),
         request.body.get("folder"),
         request.body.get("policy"),
+        request.body.get("operators"),
         request.body.get("synchronize"),
         request.body.get("stream"),
         *request.body.get("queries", ()),
@@ -255,8 +267,14 @@ def _changed(engine: Served, request: Request) -> dict[str, Any]:
     """Carry out a change that needs no more than a name."""
     change = {"drop": engine.drop_query, "pause": engine.pause_query, "resume": engine.resume_query}
     name = _word(request, "query")
-    change[request.verb](name)
-    return {"query": name}
+    if request.verb == "drop":
+        change["drop"](name)
+        return {"query": name}
+    reasons = {q["why"] for q in engine.status()["queries"] if q["query"].lower() == name.lower()}
+    wanted = reasons == {BY_HAND} if request.verb == "pause" else reasons == {None}
+    if not wanted:
+        change[request.verb](name)
+    return {"query": name, "changed": not wanted}
 
 
 def _executed(engine: Served, script: str) -> list[pa.Table]:

@@ -111,6 +111,7 @@ class QueryStatus:
     emit: str = "exact"
     shed: int = 0  # valid rows that it did not look at, as it sheds load
     urgency: str = ""  # these three in words, where the query says them
+    selectivity: float = 1.0  # the part of its windows that had rows to say, the last ones weighing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,7 @@ class StreamFacts:
     held_s: float = 0.0  # that batches have waited for answers
     operators: OperatorsPlan | None = None
     backlog: Backlog = NO_BACKLOG
+    selectivities: Mapping[int, float] = field(default_factory=dict)  # by definition; not there: 1
 
 
 def status_of(
@@ -163,6 +165,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     progress, failure = at_work.pipeline.progress, at_work.failure
     last = at_work.pipeline.answers.last()
     sinks = [_sink(thread, -1 if last is None else last) for thread in at_work.delivery.threads]
+    for rows in at_work.delivery.rows:
+        sinks = together(sinks, [_sink(thread, -1) for thread in rows.threads])
     reason = None if failure is None else str(getattr(failure, "what", failure))
     name, watermark = at_work.stream.name, progress.clock.watermark_us
     table = at_work.pipeline.given.settings.figures.of(name).copied()
@@ -171,7 +175,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     waited = round(at_work.pipeline.metrics.held, 3)
     operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
     known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
-    return replace(known, operators=operators, backlog=backlog_of(at_work))
+    said = at_work.pipeline.committer.order.selectivities.measured()
+    return replace(known, operators=operators, backlog=backlog_of(at_work), selectivities=said)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -183,6 +188,21 @@ def _sink(thread: SinkThread, last: int) -> SinkStatus:
     if failing is None:
         return found
     return replace(found, failure=failing.error.what, since_us=failing.since_us, attempts=failing.attempts)
+
+
+def together(windows: Sequence[SinkStatus], rows: Sequence[SinkStatus]) -> list[SinkStatus]:
+    """Tell of each sink once, which takes answers to windows and rows of queries without one apart."""
+    of_rows = {sink.sink: sink for sink in rows}
+    found = [_with_rows_of(sink, of_rows.pop(sink.sink)) if sink.sink in of_rows else sink for sink in windows]
+    return [*found, *of_rows.values()]
+
+
+def _with_rows_of(sink: SinkStatus, rows: SinkStatus) -> SinkStatus:
+    """Tell of both, with what is wrong in either."""
+    wrong = rows if sink.failure is None else sink
+    backlog, held = sink.backlog + rows.backlog, round(sink.held_seconds + rows.held_seconds, 3)
+    both = replace(sink, backlog=backlog, held_seconds=held)
+    return replace(both, failure=wrong.failure, since_us=wrong.since_us, attempts=wrong.attempts)
 
 
 def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: int) -> Status:
@@ -198,14 +218,27 @@ def status_at(catalog: Catalog, standings: Mapping[str, StreamFacts], clock_us: 
         late = leader.progress.windows.too_late  # late rows of the stream are never numbered
         mine = [_query(catalog, definition, standing) for definition in catalog.definitions(line)]
         queries += [replace(query, too_late=late.get(query.definition, 0)) for query in mine]
-        streams = [_with_rows(stream, mine) if stream.stream == source_of(line) else stream for stream in streams]
+    by_stream: dict[str, list[QueryStatus]] = {}
+    for query in queries:
+        by_stream.setdefault(query.stream, []).append(query)
+    streams = [_with_queries(stream, by_stream.get(stream.stream, ())) for stream in streams]
     return Status(catalog.version, clock_us, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
 
 
-def _with_rows(stream: StreamStatus, queries: Sequence[QueryStatus]) -> StreamStatus:
-    """Count the queries with windows of rows, whose numbered rows are a line of their own, with those of the stream."""
-    paused = stream.paused + sum(q.state == "paused" for q in queries)
-    return replace(stream, queries=stream.queries + len(queries), paused=paused)
+def _with_queries(stream: StreamStatus, editions: Sequence[QueryStatus]) -> StreamStatus:
+    """Count the queries of a stream, those with windows of rows too, whose numbered rows are a line of their own.
+
+    A query that was altered is there twice as long as its windows from before are answered; it is counted once, as it
+    is now.
+    """
+    queries = [query for query in editions if query.state != "finishing"]
+    return replace(
+        stream,
+        queries=len(queries),
+        paused=sum(q.state == "paused" for q in queries),
+        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
+        fresh=sum(q.emit == "fresh" for q in queries),
+    )
 
 
 def _stream(
@@ -220,8 +253,8 @@ def _stream(
     progress, watermark = standing.progress, standing.progress.clock.watermark_us
     return StreamStatus(
         stream=name,
-        queries=len(queries),
-        paused=sum(q.state == "paused" for q in queries),
+        queries=0,  # they are counted when all are known
+        paused=0,
         batches=progress.clock.number + 1,
         watermark_us=watermark,
         behind_us=None if watermark is None else clock_us - watermark,
@@ -238,8 +271,6 @@ def _stream(
         answered=standing.in_all,
         backfills=backfills_of(catalog, standing),
         retained=standing.retained,
-        urgent=sum(q.priority != 1 or q.deadline_us is not None for q in queries),
-        fresh=sum(q.emit == "fresh" for q in queries),
         held_s=standing.held_s,
         operators=standing.operators,
         backlog=standing.backlog,
@@ -268,6 +299,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
     why = paused.reason if paused is not None else BY_HAND if catalog.user_paused(definition.name) else None
     following = _next_end(definition, progress)
     by_rows = isinstance(query.window, RowsWindow)
+    foreseen = not isinstance(query.window, RowsWindow | SessionWindow)  # when these end, rows decide
     waits = following is None if not by_rows else definition.id not in progress.windows.starts
     if query.is_continuous:
         waits = progress.clock.number < 0
@@ -282,7 +314,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         why=why,
         failed=paused is not None and paused.kind not in ("by hand", "for memory"),
         skipped=progress.windows.silences.get(definition.id, NO_SILENCE).skipped,
-        next_end_us=None if state == "paused" or progress.clock.ended or by_rows else following,
+        next_end_us=following if foreseen and state != "paused" and not progress.clock.ended else None,
         ends_us=None if lifetime is None else definition.created_us + lifetime,
         origin=definition.origin,
         definition=definition.id,
@@ -298,6 +330,7 @@ def _query(catalog: Catalog, definition: Definition, standing: StreamFacts) -> Q
         emit=str(dict(query.options).get("emit", "exact")),
         shed=progress.windows.shed.get(definition.id, 0),
         urgency=urgency_words(query),
+        selectivity=standing.selectivities.get(definition.id, 1.0),
     )
 
 
@@ -319,10 +352,12 @@ def _next_end(definition: Definition, progress: Progress) -> int | None:
 
 def _open_windows(definition: Definition, status: QueryStatus, progress: Progress) -> int:
     """Count a query's windows that have begun by the greatest time seen and are not final."""
-    if status.next_end_us is None or progress.clock.last_us is None:
+    if status.state == "paused" or progress.clock.ended or progress.clock.last_us is None:
         return 0
     if isinstance(definition.query.window, SessionWindow):
         return progress.windows.open_sessions.get(definition.id, 0)
+    if status.next_end_us is None:
+        return 0
     window: Window = definition.query.window
     latest = window.end_after(progress.clock.last_us + window.length) - window.slide  # begins by the greatest time
     latest = min(latest, progress.windows.last_own_end(definition))

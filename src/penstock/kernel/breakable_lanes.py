@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
 
 from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
+from penstock.evaluate.windows.lane_edges import LaneEdges
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Merged
 from penstock.evaluate.windows.session_lane import SessionLane
+from penstock.evaluate.windows.wide_lane import WideLane, may_be_wide
 from penstock.kernel.defects import Defect, defect_of
-from penstock.share.plan import SESSIONS, LaneKey
+from penstock.model.window import Window
+from penstock.share.plan import SESSIONS, LaneKey, Tree
+
+MANY_SLICES: Final = 2  # of its tree for one that a lane needs: from then on, the lane has slices of its own
 
 Kernel = Literal["fast", "scan"]
 GroupingKey = tuple[str, tuple[str, ...]]  # space of the trees, keys
@@ -35,16 +40,38 @@ class BreakableLanes:
         self._bundles: dict[tuple[str, tuple[Component, ...]], Bundle] = {}  # by tree and components
         self._groups: dict[GroupingKey, Groups] = {}
         self._home: dict[LaneKey, str] = {}  # lane → tree
+        self._rates: dict[str, float] = {}  # edges of trees, as :class:`LaneEdges` counts them
 
     def _empty_lane(self, key: LaneKey, components: tuple[Component, ...]) -> Lane:
-        """Make a lane of the kernel's kind; predicates without keys are columns of one bundle."""
+        """Make a lane of the kernel's kind; predicates without keys are columns of one bundle.
+
+        Those with states are not: every window would merge the states of every predicate.
+        """
         if key.tree == SESSIONS:
             return SessionLane(components)
         if self.kernel == "scan":
             return ScanLane(components)
         if key.keys or any(component.is_state for component in components):
-            return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
+            edges, tree = self._edges_of(key, components), self._rates.get(self._home.get(key, ""), 0.0)
+            wide = edges is not None and MANY_SLICES * edges.rate <= tree
+            return WideLane(components, edges) if edges is not None and wide else DenseLane(components)
         return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
+
+    def _look_at_edges(self, trees: Iterable[Tree]) -> None:
+        """Note how many edges the windows of each tree have."""
+        self._rates = {tree.name: LaneEdges.of(tree.windows).rate for tree in trees}
+
+    def _follow_edges(self, key: LaneKey, lane: Lane) -> None:
+        """Let the slices of a lane that has its own end where windows of its queries do, which have changed."""
+        if isinstance(lane, WideLane):
+            lane.follow(self._edges_of(key, lane.components))
+
+    def _edges_of(self, key: LaneKey, components: Sequence[Component]) -> LaneEdges | None:
+        """Return the edges of a lane's own windows; None: its slices are those of its tree."""
+        windows = {member.query.window for member in self._members.get(key, ())}
+        if not windows or not may_be_wide(components) or any(type(one) is not Window for one in windows):
+            return None
+        return LaneEdges.of(windows)
 
     def lost(self, key: LaneKey, definition: Definition) -> Defect | None:
         """Return the defect that took a lane what a query needs of it; None: there was none."""

@@ -22,6 +22,7 @@ from penstock.model.stream_join import code_name
 TIME: Final = "__us"  # of a row, in microseconds
 COMMIT: Final = "__commit"  # that brought it
 JUDGED: Final = "__judged"  # the watermark by which it was told late or on time
+PLACE: Final = "__place"  # in its commit, where rows are told apart by number
 OWN: Final = (TIME, COMMIT, JUDGED)  # columns of kept rows besides the stream's
 FEWER_TIMES: Final = 2  # a run is put to the one before that is not so much longer
 
@@ -67,7 +68,7 @@ class JoinIndex:
         for key in self.keys:
             rows = rows.filter(pc.is_valid(rows[key]))
         if rows.num_rows:
-            self.runs.append(_in_order(rows.combine_chunks(), self.keys, first, last))
+            self.runs.append(ordered_run(rows.combine_chunks(), self.keys, first, last))
 
     def merge(self, upto: int) -> None:
         """Put runs of like size together, of commits that everybody has taken."""
@@ -100,6 +101,11 @@ class JoinIndex:
         return sum(map(len, self.runs))
 
     @property
+    def waiting(self) -> int:
+        """Count the rows that go once the other side has come on."""
+        return self.rows
+
+    @property
     def bytes(self) -> int:
         """Return the bytes that they take."""
         return sum(run.rows.nbytes + run.codes.nbytes + run.times.nbytes for run in self.runs)
@@ -109,8 +115,8 @@ def count_between(probing: RowRun, run: RowRun, before_us: int, after_us: int) -
     """Find for each row of one run where those of the other begin and end whose time is not too far before or after."""
     low = np.searchsorted(run.codes, probing.codes, "left")
     high = np.searchsorted(run.codes, probing.codes, "right")
-    first = _bound(run.times, low, high, probing.times - before_us)
-    return first, _bound(run.times, first, high, probing.times + after_us + 1)
+    first = first_not_before(run.times, low, high, probing.times - before_us)
+    return first, first_not_before(run.times, first, high, probing.times + after_us + 1)
 
 
 def matches(probing: RowRun, run: RowRun, first: Int64Array, last: Int64Array, keys: Sequence[Sequence[str]]) -> Match:
@@ -139,7 +145,7 @@ def _is_whole(found: pa.DataType) -> bool:
     )
 
 
-def _in_order(rows: pa.Table, keys: tuple[str, ...], first: int, last: int) -> RowRun:
+def ordered_run(rows: pa.Table, keys: tuple[str, ...], first: int, last: int) -> RowRun:
     """Sort rows by code and time."""
     codes = _codes(rows, keys)
     times = np.asarray(rows[TIME].to_numpy(), np.int64)
@@ -167,7 +173,7 @@ def _together(one: RowRun, other: RowRun, keys: tuple[str, ...]) -> RowRun:
     return RowRun(one.first, other.last, codes[order], times[order], rows.take(pa.array(order)).combine_chunks())
 
 
-def _bound(times: Int64Array, low: Int64Array, high: Int64Array, sought: Int64Array) -> Int64Array:
+def first_not_before(times: Int64Array, low: Int64Array, high: Int64Array, sought: Int64Array) -> Int64Array:
     """Find in each stretch of ordered times the first that is not before the one sought."""
     low, high = low.astype(np.int64), high.astype(np.int64)
     while (open_ := low < high).any():

@@ -3,12 +3,13 @@
 A block is at most some thousand rows of one commit. Its state is in memory alone: rows lie in the state folder, and a
 step that was not committed is taken again after a restart. A query takes a row if all of its conjuncts hold. A row on
 which one of them failed is the query's failure only if no other conjunct rules the row out, so that the order in which
-operators run changes no answer.
+operators run changes no answer. Rows that nobody takes any more and columns that nobody reads any more leave the block,
+so that what waits for the next operator is what the one before it let through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,6 +24,7 @@ from penstock.share.operators.calls import OperatorCall
 from penstock.share.operators.operated import OperatedExpression, OperatedQuery
 
 BLOCK_ROWS: Final = 4_096
+WORTH_IT: Final = 0.125  # the part of a block's rows that nobody takes any more, from which on they leave
 FAILED_ARGUMENT: Final = "an argument of {}() could not be computed"
 
 Chosen = Callable[[OperatedQuery, Sequence[int]], int]  # which conjunct is next, by its place
@@ -43,6 +45,20 @@ class OperatorValues:
         self.done[places] = True
         self.failed[list(errors)] = True
         self.errors |= errors
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of the values."""
+        return sum(values.nbytes for _, values in self._pieces)
+
+    def keep(self, kept: BoolArray) -> None:
+        """Let go of all but some rows."""
+        places, old = np.flatnonzero(kept), self.errors
+        done = self.done[places]
+        values = self.array.take(pa.array(places[done]))
+        self._pieces = [(np.flatnonzero(done), values)] if len(values) else []
+        self.done, self.failed = done, self.failed[places]
+        self.errors = {new: old[row] for new, row in enumerate(places.tolist()) if row in old}
 
     @property
     def array(self) -> pa.Array:
@@ -83,17 +99,28 @@ class Passed:
 class RowBlock:
     """Some rows of a commit, with all that was computed of them."""
 
-    def __init__(self, commit: int, place: int, rows: pa.Table, times: Int64Array) -> None:
-        """Hold rows, which are the ``place``-th block of their commit."""
-        self.commit, self.place, self.rows, self.times = commit, place, rows, times
+    def __init__(self, commit: int, place: int, rows: pa.Table, times: Int64Array, numbers: Int64Array) -> None:
+        """Hold rows, which are the ``place``-th block of their commit; ``numbers`` tell them apart in it."""
+        self.commit, self.place, self.rows, self.times, self.numbers = commit, place, rows, times, numbers
         self.values: dict[str, OperatorValues] = {}
         self.queries: dict[int, QueryInBlock] = {}
         self.running = set[str]()  # operators that a worker is computing
+        self.measure()
 
     @property
     def key(self) -> tuple[int, int]:
         """Return what blocks are put in order by."""
         return self.commit, self.place
+
+    @property
+    def count(self) -> int:
+        """Return how many rows there are."""
+        return len(self.times)
+
+    def measure(self) -> None:
+        """Find out anew what the rows hold, and what was computed of them."""
+        values = sum(known.bytes for known in self.values.values())
+        self.bytes = self.rows.nbytes + self.times.nbytes + self.numbers.nbytes + values
 
     def enter(self, query: OperatedQuery, taken: BoolArray) -> None:
         """Let a query in, with the rows that its gate has taken."""
@@ -109,11 +136,12 @@ class RowBlock:
         """List the queries that wait for an operator."""
         return [one for one in self.queries.values() if one.waits == operator]
 
-    def wanted(self, operator: str) -> Int64Array:
-        """List the rows that an operator has to compute for those who wait."""
-        rows = np.zeros(self.rows.num_rows, np.bool_)
+    def wanted(self, operator: str, queries: Collection[int] | None = None) -> Int64Array:
+        """List the rows that an operator has to compute for those who wait, or for some of them."""
+        rows = np.zeros(self.count, np.bool_)
         for one in self.waiting(operator):
-            rows |= one.rows
+            if queries is None or one.query.definition.id in queries:
+                rows |= one.rows
         if (known := self.values.get(operator)) is not None:
             rows &= ~known.done
         return np.flatnonzero(rows)
@@ -121,7 +149,7 @@ class RowBlock:
     def of(self, operator: OperatorCall) -> OperatorValues:
         """Return what an operator has computed."""
         if operator.column not in self.values:
-            self.values[operator.column] = OperatorValues(self.rows.num_rows, operator.returns)
+            self.values[operator.column] = OperatorValues(self.count, operator.returns)
         return self.values[operator.column]
 
     def arguments(self, operator: OperatorCall, places: Int64Array) -> tuple[list[pa.Array], BoolArray]:
@@ -161,11 +189,20 @@ class RowBlock:
 
     def _missing(self, one: QueryInBlock, expression: OperatedExpression) -> str | None:
         """Name the first operator that has not computed all rows which a query needs."""
-        for name in expression.needs if one.rows.any() else ():
-            known = self.values.get(name)
-            if known is None or bool((one.rows & ~known.done).any()):
-                return name
+        read = [name for name in expression.needs if name in expression.compiled.names]
+        return self._first_missing(one, read) if one.rows.any() else None
+
+    def _first_missing(self, one: QueryInBlock, names: Iterable[str]) -> str | None:
+        """Name the first of some operators, or of those that they need, that has not computed all rows of a query."""
+        for name in names:
+            if not self._has(name, one):
+                return self._first_missing(one, one.query.operators[name].reads) or name
         return None
+
+    def _has(self, operator: str, one: QueryInBlock) -> bool:
+        """Tell whether an operator has computed all rows that a query takes so far."""
+        known = self.values.get(operator)
+        return known is not None and not bool((one.rows & ~known.done).any())
 
     def _look_at(self, one: QueryInBlock, place: int, conjunct: OperatedExpression) -> Passed:
         """Rule out the rows for which a conjunct does not hold."""
@@ -183,8 +220,57 @@ class RowBlock:
     def _remember(self, one: QueryInBlock, expression: OperatedExpression, places: Iterable[int]) -> None:
         """Remember why an expression failed on rows."""
         for row in places:
-            told = (known.errors[row] for n in expression.needs if row in (known := self.values[n]).errors)
+            known = (self.values[name] for name in expression.needs if name in self.values)
+            told = (found.errors[row] for found in known if row in found.errors)
             one.reasons.setdefault(int(row), next(told, f"{expression.told} cannot be computed"))
+
+    # -- what leaves ---------------------------------------------------------------------------------------------
+
+    def compact(self, shared: Collection[str]) -> None:
+        """Let go of rows that nobody takes any more, and of columns and values that nobody reads any more.
+
+        Values of ``shared`` operators stay: they may have to be stored for those who have not answered. So do errors,
+        which are told when a query fails. While a worker computes some of the rows, all stay.
+        """
+        if not self.running:
+            self._let_go(shared)
+        self.measure()
+
+    def _let_go(self, shared: Collection[str]) -> None:
+        """Let go of what nobody needs."""
+        taken = np.zeros(self.count, np.bool_)
+        for one in self.queries.values():
+            taken |= one.rows
+        if self.count - int(taken.sum()) > WORTH_IT * self.count:
+            self.keep(taken)
+        read = set[str]()
+        for one in self.queries.values():
+            for place in one.left:
+                self._note_read(one, one.query.conjuncts[place].compiled.names, read)
+            for output in one.query.outputs:
+                self._note_read(one, output.compiled.names, read)
+        self.rows = self.rows.select([name for name in self.rows.column_names if name in read])
+        stay = {n: known.failed.any() or n in read or n in shared for n, known in self.values.items()}
+        self.values = {name: known for name, known in self.values.items() if stay[name]}
+
+    def _note_read(self, one: QueryInBlock, names: Iterable[str], read: set[str]) -> None:
+        """Note the columns that a query reads, and those that operators which have yet to run for it read."""
+        for name in names if one.rows.any() else ():
+            read.add(name)
+            if name in one.query.operators and not self._has(name, one):
+                for argument in one.query.operators[name].arguments:
+                    self._note_read(one, argument.names, read)
+
+    def keep(self, kept: BoolArray) -> None:
+        """Let go of all but some rows."""
+        places = np.flatnonzero(kept)
+        self.rows = self.rows.take(pa.array(places))
+        self.times, self.numbers = self.times[places], self.numbers[places]
+        for known in self.values.values():
+            known.keep(kept)
+        for one in self.queries.values():
+            one.rows, one.doubtful, old = one.rows[places], one.doubtful[places], one.reasons
+            one.reasons = {new: old[row] for new, row in enumerate(places.tolist()) if row in old}
 
     # -- what comes of it ----------------------------------------------------------------------------------------
 
@@ -207,8 +293,10 @@ class RowBlock:
 
 
 def blocks_of(commit: int, rows: pa.Table, times: Int64Array) -> list[RowBlock]:
-    """Cut the rows of a commit into blocks."""
-    return [
-        RowBlock(commit, place, rows.slice(at, BLOCK_ROWS), times[at : at + BLOCK_ROWS])
-        for place, at in enumerate(range(0, rows.num_rows, BLOCK_ROWS))
-    ]
+    """Cut the rows of a commit into blocks, each with rows of its own, so that they free memory when they go."""
+    found = []
+    for place, at in enumerate(range(0, len(times), BLOCK_ROWS)):
+        numbers = np.arange(at, min(at + BLOCK_ROWS, len(times)))
+        mine = rows if len(numbers) == len(times) else rows.take(pa.array(numbers))
+        found.append(RowBlock(commit, place, mine, times[numbers], numbers))
+    return found

@@ -1,8 +1,12 @@
-"""Writes what operators have computed of a commit's rows as a table, and takes it back."""
+"""Writes what operators have computed of a commit's rows as a table, and takes it back.
+
+Rows that are not in it have left their blocks: nobody who waits takes them, and nobody looks at them again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -10,25 +14,33 @@ import pyarrow as pa
 from penstock.kernel.operator_block import RowBlock
 from penstock.share.operators.calls import OperatorCall
 
+ROW: Final = "row"  # the number of a row in its commit; operators have names of other kinds
+
 
 def outputs_table(blocks: Sequence[RowBlock], operators: Mapping[str, OperatorCall]) -> pa.Table:
-    """Write values, what is computed, and errors, three columns for each operator; all rows of a commit."""
-    columns: dict[str, pa.Array] = {}
+    """Write numbers of rows, and for each operator values, what is computed, and errors."""
+    columns: dict[str, pa.Array] = {ROW: pa.array(np.concatenate([block.numbers for block in blocks]), pa.int64())}
     for name, operator in operators.items():
-        known = [block.of(operator) for block in blocks]
-        errors = [one.errors.get(row) for one in known for row in range(len(one.done))]
-        columns[name] = pa.concat_arrays([one.array for one in known])
-        columns[f"{name}?"] = pa.array(np.concatenate([one.done for one in known]))
-        columns[f"{name}!"] = pa.array(errors, pa.string())
+        if any(name in block.values for block in blocks):
+            known = [block.of(operator) for block in blocks]
+            errors = [one.errors.get(row) for one in known for row in range(len(one.done))]
+            columns[name] = pa.concat_arrays([one.array for one in known])
+            columns[f"{name}?"] = pa.array(np.concatenate([one.done for one in known]))
+            columns[f"{name}!"] = pa.array(errors, pa.string())
     return pa.table(columns)
 
 
 def take_outputs(blocks: Sequence[RowBlock], operators: Mapping[str, OperatorCall], outputs: pa.Table) -> None:
-    """Give blocks what was computed of them."""
+    """Give blocks what was computed of them, and let go of the rows that had left."""
     at = 0
     for block in blocks:
-        mine = outputs.slice(at, block.rows.num_rows)
-        at += block.rows.num_rows
+        count = block.count
+        if ROW in outputs.column_names:
+            kept = np.isin(block.numbers, outputs[ROW].to_numpy())
+            block.keep(kept)
+            count = int(kept.sum())
+        mine = outputs.slice(at, count)
+        at += count
         for name, operator in operators.items():
             if name in outputs.column_names and outputs[name].type == operator.returns:
                 _take(block, operator, mine)

@@ -138,6 +138,8 @@ class Synopsis(BreakableLanes):
         for name in [name for name, bundle in self._bundles.items() if bundle.is_empty]:
             self._retired_operations += self._bundles.pop(name).lane.operations
         self._home = {key: tree.name for tree in layout.plan.trees for key in tree.lanes}
+        if self.in_driver:  # an executor's answers one batch, and is gone
+            self._look_at_edges(layout.plan.trees)
         self.presence.settle(self._home)
         before, self._members = self._members, wanted
         for key, members in wanted.items():
@@ -166,8 +168,8 @@ class Synopsis(BreakableLanes):
         for tree in layout.plan.trees:
             for key, members in tree.lanes.items():
                 self._close(self.lanes[key])
-                self._members.pop(key, None)
                 self.lanes[key] = self._empty_lane(key, components_of(members))
+                self._members.pop(key, None)
             self.defects = {place: defect for place, defect in self.defects.items() if place[0] not in tree.lanes}
         return self.ingest(layout, partials, edges)
 
@@ -221,8 +223,10 @@ class Synopsis(BreakableLanes):
         lane = self.lanes.get(key)
         if lane is None:
             self.lanes[key] = self._empty_lane(key, components)
-        elif lane.components != components:
-            self.lanes[key] = lane.hold(components)
+            return
+        if lane.components != components:
+            lane = self.lanes[key] = lane.hold(components)
+        self._follow_edges(key, lane)
 
     def _close(self, lane: Lane) -> None:
         """Let a lane go."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final
+
+ID_DIGITS: Final = 10  # of a Python function's code, in the name that calls have
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,21 @@ class PythonCode:
     pickled: str = field(default="", compare=False, repr=False)  # in base64
     aggregates: bool = False  # it is the parts of an aggregate, not one function
     inverts: bool = False  # and one of them takes a state out of another
-    expensive: bool = False  # queries without a window let it run in workers of its own, behind a queue
+    expensive: bool | None = None  # whether it runs in workers of its own, behind a queue; None: as it is measured
+    measured_us: float | None = field(default=None, compare=False)  # that a row took when it left the shared pass
+
+    @property
+    def is_operator(self) -> bool:
+        """Tell whether queries without a window let it run behind a queue."""
+        return self.measured_us is not None if self.expensive is None else self.expensive
+
+
+_PINNED: Final = re.compile(rf"\b(\w+)_[0-9a-f]{{{ID_DIGITS}}}(?=\()")
+
+
+def with_plain_names(text: str) -> str:
+    """Write calls of Python functions by the names that users gave them."""
+    return _PINNED.sub(r"\1", text)
 
 
 @dataclass(frozen=True, slots=True)

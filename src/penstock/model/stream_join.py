@@ -18,12 +18,17 @@ MOST_RETAINED: Final = 5_000_000  # rows of a side, unless the join says otherwi
 
 @dataclass(frozen=True, slots=True)
 class JoinSide:
-    """One side of a join: its stream, the columns of it that are equated, and how long a row of it waits for others."""
+    """One side of a join: its stream, the columns of it that are equated, and how long a row of it waits for others.
+
+    A row waits for a range of time, or until it is not one of the last rows of its partition any more.
+    """
 
     stream: str
     keys: tuple[str, ...]
     range_us: int
     columns: tuple[str, ...] = ()  # all that the join reads of it
+    rows: int = 0  # how many last ones of each partition are in the window; 0: it is a range
+    partition: tuple[str, ...] = ()  # columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,22 @@ class StreamJoin:
         return self.left, self.right
 
     @property
+    def settles(self) -> bool:
+        """Tell whether a pair is made only once no row is to come that could push one of its rows out."""
+        return any(side.rows for side in self.sides)
+
+    @property
     def shared_by(self) -> tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]:
         """Return what joins have in common that are carried out as one: both streams and their keys."""
         return (self.left.stream, self.left.keys), (self.right.stream, self.right.keys)
 
     def to_text(self) -> str:
         """Write the join as JSON."""
-        return json.dumps(asdict(self), separators=(",", ":"))
+        told = asdict(self)
+        for side in (told["left"], told["right"]):
+            if not side["rows"]:  # as it was written before there were such windows
+                del side["rows"], side["partition"]
+        return json.dumps(told, separators=(",", ":"))
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -66,10 +80,14 @@ class StreamJoin:
 
 @dataclass(frozen=True, slots=True)
 class JoinNeeds:
-    """What all joins over a stream need of its rows: columns, and the lists of keys by which they are found."""
+    """What all joins over a stream need of its rows: columns, and the lists of keys by which they are found.
+
+    Where rows push others out of a window, those without a key are needed ``whole``, and are told apart by number.
+    """
 
     columns: tuple[str, ...]
     keys: tuple[tuple[str, ...], ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +107,9 @@ def needs_of(stream: str, joins: Sequence[StreamJoin]) -> JoinNeeds | None:
     mine = [side for join in joins for side in join.sides if side.stream == stream]
     if not mine:
         return None
-    columns = dict.fromkeys(name for side in mine for name in (*side.keys, *side.columns))
-    return JoinNeeds(tuple(sorted(columns)), tuple(sorted({side.keys for side in mine})))
+    columns = dict.fromkeys(name for side in mine for name in (*side.keys, *side.columns, *side.partition))
+    whole = any(side.rows for side in mine)
+    return JoinNeeds(tuple(sorted(columns)), tuple(sorted({side.keys for side in mine})), whole)
 
 
 def code_name(keys: Sequence[str]) -> str:
@@ -113,5 +132,5 @@ def place_of_pair(number: int) -> tuple[int, int]:
 
 def _side(record: dict[str, Any]) -> JoinSide:
     """Read one side back."""
-    lists = {name: tuple(record[name]) for name in ("keys", "columns")}
+    lists = {name: tuple(record.get(name, ())) for name in ("keys", "columns", "partition")}
     return JoinSide(**{**record, **lists})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from penstock.catalog import Catalog
 from penstock.errors import PenstockError, ProjectError, nearest
 from penstock.language.statements import Statement
 from penstock.model.query import Query
-from penstock.model.schema import Stream
+from penstock.model.schema import Stream, Table
 from penstock.project.document import YamlFile
 from penstock.project.files import read_text
 from penstock.project.functions import FunctionFile, read_functions
@@ -156,14 +157,24 @@ def _of_function(problem: Problem) -> bool:
     return problem.file is not None and problem.file.startswith("functions")
 
 
+def _missing(path: str, *, table: bool) -> str | None:
+    """Say that nothing is at a path yet, or that no file is where a table's are read; None: something is."""
+    if any(sign in path for sign in "*?[") and not any(sign in path for sign in "{\\"):
+        return None if any(glob.iglob(path, recursive=True)) else f"no file matches {path} yet"
+    if "*" not in path and not Path(path).exists():
+        return f"{path} does not exist yet"
+    empty = table and Path(path).is_dir() and not any(one.is_file() for one in Path(path).rglob("[!._]*"))
+    return f"{path} holds no files yet" if empty else None
+
+
 def _notes(settings: ProjectSettings, queries: list[QueryFile], problems: list[Problem]) -> tuple[str, ...]:
     """Say what is not wrong, but will be missed."""
     notes = []
     for declared in (*settings.streams, *settings.tables):
         described = FORMATS.get(declared.item.format or "")
         for path in (declared.item.options.get(name, "") for name in (described.paths if described else ())):
-            if path and "://" not in path and "*" not in path and not Path(path).exists():
-                notes.append(f'"{declared.item.name}": {path} does not exist yet')
+            if path and "://" not in path and (missing := _missing(path, table=isinstance(declared.item, Table))):
+                notes.append(f'"{declared.item.name}": {missing}')
     notes += _sinks_for_nobody(settings, [query.name for query in queries])
     if not queries and not problems:
         notes.append("there are no queries; put one into queries/, a file each")

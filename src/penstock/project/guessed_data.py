@@ -6,9 +6,9 @@ import csv
 import gzip
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Final
 
@@ -41,6 +41,7 @@ class DataSet:
     files: tuple[Path, ...]
     rows: pa.Table
     partitions: tuple[str, ...] = field(default=())  # columns that folders name, as in day=2026-01-05
+    mixed: tuple[str, ...] = field(default=())  # columns that are text, as files differ about their types
 
 
 def find_data(folder: Path) -> list[DataSet]:
@@ -92,10 +93,46 @@ def _data_set(home: Path, format_: str, files: list[Path], alone: bool) -> DataS
     if not alone and len(files) > 1:
         path, options = home, {**options, "pathGlobFilter": f"{_common(files)}*{files[0].suffix}"}
     samples = [_sample(file, format_, options) for file in files[:MOST_FILES]]
-    rows = pa.concat_tables(samples, promote_options="permissive")
+    rows, mixed = _together(files, samples, format_)
     partitions = [part.partition("=")[0] for part in files[0].relative_to(home).parts[:-1]]
     name = home.name if alone or len(files) > 1 else files[0].name.split(".")[0]
-    return DataSet(_plain(name), format_, path, options, tuple(files), rows, tuple(partitions))
+    return DataSet(_plain(name), format_, path, options, tuple(files), rows, tuple(partitions), mixed)
+
+
+def _together(files: list[Path], samples: list[pa.Table], format_: str) -> tuple[pa.Table, tuple[str, ...]]:
+    """Put samples of some files together; columns of text that files read as different types are text."""
+    mixed = []
+    for name in samples[0].column_names:
+        types = [sample.schema.field(name).type for sample in samples]
+        if not _unite(types):
+            _refuse_other_types(files, types, name, format_)
+            mixed.append(name)
+            samples = [_as_text(sample, name) for sample in samples]
+    return pa.concat_tables(samples, promote_options="permissive"), tuple(mixed)
+
+
+def _unite(types: list[pa.DataType]) -> bool:
+    """Tell whether a column of some types has one that holds all of them."""
+    try:
+        pa.unify_schemas([pa.schema([("value", one)]) for one in types], promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return False
+    return True
+
+
+def _refuse_other_types(files: list[Path], types: list[pa.DataType], name: str, format_: str) -> None:
+    """Refuse a column that cannot be text in all files: a Parquet file has its type, and objects and lists are none."""
+    if format_ != "parquet" and not any(pa.types.is_nested(one) for one in types):
+        return
+    first, other = next(pair for pair in combinations(range(len(types)), 2) if not _unite([types[n] for n in pair]))
+    what = f'column "{name}" is {types[first]} in {files[first]} and {types[other]} in {files[other]}'
+    hint = "Put files of different types into folders of their own, or write them anew as one type."
+    raise SourceError(what, hint=hint)
+
+
+def _as_text(table: pa.Table, name: str) -> pa.Table:
+    """Take a column for text."""
+    return table.set_column(table.column_names.index(name), name, pc.cast(table[name], pa.string()))
 
 
 def _common(files: list[Path]) -> str:
@@ -117,7 +154,7 @@ def _named_apart(sets: list[DataSet]) -> list[DataSet]:
     for one in sets:
         seen[one.name] = seen.get(one.name, 0) + 1
         name = one.name if seen[one.name] == 1 else f"{one.name}_{seen[one.name]}"
-        found.append(DataSet(name, one.format, one.path, one.options, one.files, one.rows, one.partitions))
+        found.append(replace(one, name=name))
     return found
 
 

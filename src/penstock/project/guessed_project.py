@@ -22,6 +22,7 @@ from penstock.project.guessed_time import EPOCH, GuessedTime, guess_time
 
 _WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})  # of YAML
 _GUESSED_TYPE: Final = "guessed; a field that is none is NULL"
+_MIXED_TYPE: Final = "guessed: files differ about its type"
 AHEAD: Final = timedelta(minutes=10)  # of the clock: rows further on are invalid
 
 
@@ -99,6 +100,7 @@ def _source(data: DataSet, folder: Path, time: GuessedTime | None) -> list[str]:
     for field in data.rows.schema:
         type_ = _type(field.type)
         guessed = "" if data.format == "parquet" or type_ == "STRING" else f"  # {_GUESSED_TYPE}"
+        guessed = f"  # {_MIXED_TYPE}" if field.name in data.mixed else guessed
         lines.append(f"      {_text(field.name)}: {_text(type_)}{guessed}")
     for partition in data.partitions:
         lines.append(f"      {_text(partition)}: STRING")
@@ -152,14 +154,20 @@ def _guesses(data: DataSet, time: GuessedTime | None) -> list[str]:
     """Say what was guessed of a data set."""
     files = counted(len(data.files), f"{data.format} file", f"{data.format} files")
     if time is None:
-        return [f"{data.name}: a table of {files}; no column looks like a time"]
+        return [f"{data.name}: a table of {files}; no column looks like a time", *_mixed(data)]
     how = f"{time.column}" if time.expression is None else f"{time.expression}, called {time.name}"
     said = [
         f"{data.name}: a stream of {files}; event time is {how}",
         f"{data.name}: lateness {format_duration(time.lateness_us)}, as its rows lie now; live rows may come later",
     ]
+    said += _mixed(data)
     if data.format == "csv" and "header" not in data.options:
         said.append(f"{data.name}: its first line names no columns, so they are numbered")
     if time.last > datetime.now(UTC) + AHEAD:
         said.append(f"{data.name}: rows after now are invalid; the last one is of {time.last:%Y-%m-%d %H:%M:%S}")
     return said
+
+
+def _mixed(data: DataSet) -> list[str]:
+    """Say which columns are text because files differ."""
+    return [f"{data.name}: {column} is text, as files differ about its type" for column in data.mixed]

@@ -86,11 +86,14 @@ def _in_settings(project: Project, engine: Engine, declared: Declared, error: Ca
     """Let an error about a stream or table point at its line in penstock.yml."""
     text = read_text(project.folder / SETTINGS_FILE, SETTINGS_FILE)
     where = text if isinstance(text, str) else None
-    what, hint = f"{SETTINGS_FILE}: {error.what}", error.hint
+    place = _place(declared, error)
+    at = Problem(CatalogError(error.what, text=where, place=place)).position
+    line = "" if at is None else f":{at[0]}"
+    what, hint = f"{SETTINGS_FILE}{line}: {error.what}", error.hint
     if readers := _edited_readers(project, engine, error):
         say = f"{', '.join(readers)} changed, and open windows are answered as before, with what penstock.yml had"
         hint = f"{say}. Put that back, run, and take it out once those windows are final."
-    return CatalogError(what, text=where, place=_place(declared, error), detail=error.detail, hint=hint)
+    return CatalogError(what, text=where, place=place, detail=error.detail, hint=hint)
 
 
 def _edited_readers(project: Project, engine: Engine, error: CatalogError) -> list[str]:
@@ -162,9 +165,11 @@ def enter_queries(project: Project, engine: Engine) -> list[str]:
     changes = _drop_former(project, engine)
     known = [query.name for query in project.queries if engine.catalog.has("query", query.name)]
     there = {*known, *(name for name in project.joins if engine.catalog.has("stream", name))}
-    fresh = [file.statement for file in project.files if file.name not in there]
+    fresh = [file for file in project.files if file.name not in there]
+    if engine.catalog.query_names() or changes:  # a project that begins has nothing new
+        changes += [f'{"join" if file.name in project.joins else "query"} "{file.name}" is new' for file in fresh]
     try:
-        engine.execute("\n;\n".join(fresh))
+        engine.execute("\n;\n".join(file.statement for file in fresh))
         bound = {query.name.lower(): query for query in project.bound}
         changes += [said for name in known for said in _brought_up_to_date(project, engine, bound[name.lower()])]
         changes += [*_drop_former(project, engine), *_still_read(project, engine)]  # of streams that were read before

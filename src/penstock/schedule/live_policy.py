@@ -38,6 +38,7 @@ def live_policy_named(name: str) -> Policy:
         detail = f"policies for an engine: {names}"
         raise ProjectError(error.what, detail=detail, hint=nearest(name, live)) from None
     if not is_live(policy):
-        what = f'policy "{policy.name}" orders the queues of operators, or knows the future: the engine has neither'
-        raise Unsupported(what, detail=f"policies for an engine: {names}", hint="penstock sim runs all policies.")
+        what = f'policy "{policy.name}" orders the queues of operators, or knows the future: answers do neither'
+        hint = "For expensive functions: penstock policy --operators. penstock sim runs all policies."
+        raise Unsupported(what, detail=f"policies for an engine: {names}", hint=hint)
     return policy

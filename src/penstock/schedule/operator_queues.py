@@ -8,7 +8,7 @@ rates, and as the best of them otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,7 +22,7 @@ from penstock.schedule.segments import ROOT, Segments, summed
 from penstock.schedule.sharing import Segment, Strategy, shared
 
 DEFAULT_OPERATOR_POLICY: Final = "FCFS"
-BY_BYTES: Final = frozenset({"Chain", "Greedy", "Mixed"})
+BY_BYTES: Final = frozenset({"Chain", "Chain-Flush", "Greedy", "Mixed"})
 RATES: Final = {"HR": 0, "RB": 0, "BRT": 0, "HNR": 1, "BSD": 2}  # by which power of the ideal time they divide
 UNBOUNDED: Final = 1e30
 LEAST_S: Final = 1e-9  # that anything takes,
@@ -91,6 +91,7 @@ class PathFigures:
         self.policy = policy
         keys = ((path.query, stage.operator) for path in paths for stage in path.stages)
         self.places = {key: place for place, key in enumerate(keys)}
+        self._operators = [operator for _, operator in self.places]
         bounded = [one for path in paths for one in _bounded(path)]
         cost, passed = np.array([c for c, _ in bounded]), np.array([p for _, p in bounded])
         after, weight = np.full(len(cost), ROOT, np.int64), np.ones(len(cost))
@@ -129,6 +130,14 @@ class PathFigures:
         extra = own[1] * rows if self.policy.manner == Manner.HYBRID else float(self.extra[place])
         return Head(*own, weight, extra, queue.arrival, rows, one.due, now)
 
+    def ahead(self, query: int, operator: str, rows: float) -> Iterator[tuple[str, float, float]]:
+        """List the operators that rows of a query still have before them: how many come to each, and its cost a row."""
+        place = self.places[query, operator]
+        while place != ROOT:
+            yield self._operators[place], rows, float(self.segments.cost[place])
+            rows *= float(self.segments.passed[place])
+            place = int(self.segments.after[place])
+
     def _together(self, queue: QueueHead, heads: Sequence[Head], power: int) -> Head:
         """Join the segments of all who wait, as long as that raises the priority."""
         segments = [Segment(h.weight * h.selectivity / h.ideal**power, h.cost) for h in heads]
@@ -139,17 +148,27 @@ class PathFigures:
 
 def next_queue(figures: PathFigures, queues: Sequence[QueueHead], now: float, last: int = -1) -> int:
     """Choose the queue whose head runs next, by its place; ``last`` is the query that was served last."""
-    heads = Heads.of([figures.head(queue, now) for queue in queues])
-    if figures.policy.manner == Manner.TURNS:
-        firsts = [min(one.query for one in queue.waiting) for queue in queues]
-        order = sorted(range(len(queues)), key=lambda place: (firsts[place], -heads.selectivity[place]))
-        return next((place for place in order if firsts[place] > last), order[0])
-    return next(ordered(figures.policy, heads, prepared=figures.policy.prepare is not None))
+    queries = [min(one.query for one in queue.waiting) for queue in queues]
+    return next_head(figures.policy, [figures.head(queue, now) for queue in queues], queries, last)
+
+
+def next_head(policy: Policy, heads: Sequence[Head], queries: Sequence[int], last: int = -1) -> int:
+    """Choose the head that runs next, by its place, of the queues of one stream or of several.
+
+    ``queries`` has the first query that waits at each; ``last`` is the query that was served last.
+    """
+    if policy.manner == Manner.TURNS:
+        order = sorted(range(len(heads)), key=lambda place: (queries[place], -heads[place].selectivity))
+        return next((place for place in order if queries[place] > last), order[0])
+    return next(ordered(policy, Heads.of(heads), prepared=policy.prepare is not None))
 
 
 def is_for_operators(policy: Policy) -> bool:
-    """Tell whether queues of operators can be run by a policy: those that know the future, or a bound, cannot."""
-    return not policy.oracle and policy.manner not in (Manner.FLUSH, Manner.FLUSH_HEADS)
+    """Tell whether queues of operators can be run by a policy: those that know the future cannot.
+
+    Blocks are few, so there is no need of Chain-Flush*, which looks at heads alone (Babcock et al. 2004, §5.2).
+    """
+    return not policy.oracle and policy.manner != Manner.FLUSH_HEADS
 
 
 class OperatorPolicy:
@@ -177,6 +196,7 @@ def operator_policy_named(name: str) -> Policy:
     except ProjectError as error:
         raise ProjectError(error.what, detail=detail, hint=nearest(name, known)) from None
     if not is_for_operators(policy):
-        what = f'policy "{policy.name}" knows the future, or keeps a bound on latency: queues of operators do not'
+        reason = "knows the future" if policy.oracle else "looks at heads alone, where Chain-Flush looks at all blocks"
+        what = f'queues of operators do not run by policy "{policy.name}": it {reason}'
         raise Unsupported(what, detail=detail, hint="penstock sim runs all policies.")
     return policy

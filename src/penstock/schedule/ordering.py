@@ -84,7 +84,7 @@ def _weighted(heads: Heads) -> Heads:
 def _ranks(policy: Policy, heads: Heads) -> FloatArray:
     """Return all priorities; those that depend on operators alone are multiplied by the weight."""
     ranks = _priorities(policy, heads)
-    if policy.manner != Manner.STATIC:
+    if policy.manner not in (Manner.STATIC, Manner.FLUSH):
         return ranks
     return np.where(ranks >= 0, ranks * heads.weight, ranks / heads.weight)
 

@@ -30,6 +30,7 @@ class RecordedWindows:
     priority: float
     expected_s: float  # that the engine believed all of them would take
     spent_s: float  # measured for all of them
+    selectivity: float = 1.0  # the part of them that the engine believed would have rows
 
     @property
     def answers(self) -> int:

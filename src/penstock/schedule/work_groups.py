@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.model.arrays import FloatArray
 from penstock.schedule.ordering import ordered_without_starving
-from penstock.schedule.policy import Head, Heads, Policy
+from penstock.schedule.policy import Head, Heads, Manner, Policy
 
 LITTLE_S: Final = 0.005  # that nobody minds to wait for: a group of its own takes as long to be logged
 GROUP_S: Final = 0.05  # that work which runs together is expected to take at most
@@ -29,6 +29,7 @@ class ItemFacts(NamedTuple):
     due_us: int
     number: int  # of its first query
     stands_for: float = 1.0
+    says: float = 1.0  # the part of its windows that is expected to have a row
 
 
 class ItemArrays(NamedTuple):
@@ -43,6 +44,7 @@ class ItemArrays(NamedTuple):
     due_us: FloatArray
     number: FloatArray
     stands_for: FloatArray
+    says: FloatArray
 
     @staticmethod
     def of(items: Sequence[ItemFacts]) -> ItemArrays:
@@ -54,18 +56,19 @@ class ItemArrays(NamedTuple):
 
         A policy looks at the tuple at the head of a queue: here, one window of each query, which takes ``round_s`` by
         itself. However many wait, its ideal time is the same, and the wait of the first tells items apart; but its cost
-        is its part of the run, as the more windows run together, the less may each of them take. Each query
-        counts for one, whatever rows its windows have. An alert that seldom says something is as urgent as one that
-        often does, and a report of many rows is not more urgent for them. The queries share the cost, as those of a
-        shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much as all of them. What a query
-        takes by itself, the ideal time, is its part of the cost and ``group_s``, what a group takes however few windows
-        it has. But an answer of a fresh query ``stands_for`` all windows that it supersedes: the staler the query, the
-        more is gained.
+        is its part of the run, as the more windows run together, the less may each of them take. The selectivity is
+        the answers that are expected of them: of each query one, whatever rows it has, by the part of its windows that
+        ``says`` something, as measured (decision 0110). A report of many rows is not more urgent for them. The queries
+        share the cost, as those of a shared operator do (Sharaf 2007, §3.6): an item that answers many is worth as much
+        as all of them. What a query takes by itself, the ideal time, is its part of the cost and ``group_s``, what a
+        group takes however few windows it has. But an answer of a fresh query ``stands_for`` all windows that it
+        supersedes: the staler the query, the more is gained.
         """
         cost = self.seconds * self.queries / self.answers
         ideal, now = group_s + self.round_s / self.queries, np.full(len(self.number), now_us / 1e6)
         waits = self.final_us / 1e6, self.answers / self.queries, self.due_us / 1e6, now
-        return Heads(self.queries * self.stands_for, cost, ideal, self.priority, self.seconds, *waits)
+        selectivity = self.queries * self.stands_for * self.says
+        return Heads(selectivity, cost, ideal, self.priority, self.seconds, *waits)
 
 
 def is_quick(seconds: float) -> bool:
@@ -93,6 +96,8 @@ def first_group(
     is. Where nothing else can come before all have run, ``waited_s`` is how long every item has waited at least: a
     group may take as long as that.
     """
+    if policy.manner == Manner.HYBRID:
+        heads = due_with_their_group(items, heads, most_s)
     named = np.argsort(items.number, kind="stable")
     turn = int(items.number[named].searchsorted(last, "right")) % len(named)
     chosen, total, skipped, most_s = list[int](), 0.0, 0, longest(most_s, waited_s)
@@ -106,6 +111,16 @@ def first_group(
         chosen.append(int(named[at]))
         total += seconds
     return chosen
+
+
+def due_with_their_group(items: ItemArrays, heads: Heads, most_s: float = GROUP_S) -> Heads:
+    """Let items be due by so much earlier as a group ends after them: their answers are there when all of it is.
+
+    Otherwise each item of a group is believed to be in time that is done by itself just before its deadline, and all of
+    them are late when the group ends (decision 0109).
+    """
+    group_s = min(most_s, float(items.seconds.sum()))
+    return heads._replace(due=heads.due - np.maximum(0.0, group_s - items.seconds))
 
 
 def longest(most_s: float, waited_s: float) -> float:

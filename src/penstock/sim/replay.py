@@ -235,7 +235,8 @@ class _Replay:
         """Describe an item as the engine does."""
         round_s, number = self._round_s(item), self.windows[item.portions[0].place].queries[0]
         counts = item.queries, self._windows(item)
-        return ItemFacts(round_s, item.seconds, item.priority, *counts, item.final_us, item.due_us, number)
+        times, says = (item.final_us, item.due_us), self._says(item)
+        return ItemFacts(round_s, item.seconds, item.priority, *counts, *times, number, says=says)
 
     def _cut(self, items: dict[ItemOf, _Item], key: ItemOf, waited_s: float) -> list[Portion]:
         """Take an item, or of one that takes too long the windows that end first."""
@@ -255,6 +256,12 @@ class _Replay:
     def _round_s(self, item: _Item) -> float:
         """Return what one window of each query takes, by themselves."""
         return item.fixed + (item.seconds - item.fixed) / self._most_windows(item)
+
+    def _says(self, item: _Item) -> float:
+        """Return the part of an item's windows that was believed to have rows."""
+        answers = sum(self._answers(portion) for portion in item.portions)
+        said = sum(self.windows[one.place].selectivity * self._answers(one) for one in item.portions)
+        return said / answers
 
     def _most_windows(self, item: _Item) -> int:
         """Return the most windows of a query that wait."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.errors import SinkError
-from penstock.sinks.parquet_by_query import each_query
-from penstock.sinks.protocol import Progressing
+from penstock.sinks.parquet_by_query import QUERY, by_query
+from penstock.sinks.protocol import ForEachQuery, Progressing
 from penstock.sinks.recorded import RecordedWriter
 
 
@@ -29,8 +30,44 @@ class SinkBatch:
         return f"{self.state}/{self.stream}/{self.number}"
 
     def queries(self) -> Iterator[tuple[str, pa.Table]]:
-        """Give the answers of one query after the other; one whose columns have changed may come twice."""
-        yield from each_query(self.tables)
+        """Give the answers of one query after the other, each query once.
+
+        One whose columns have changed has those of all its versions, with NULL where a version has none; a column whose
+        types cannot be united is text.
+        """
+        parts, last = dict[str, list[pa.Table]](), dict[str, int]()
+        for number, table in enumerate(self._each()):
+            last |= dict.fromkeys(pc.unique(table[QUERY]).to_pylist(), number)
+        for number, table in enumerate(self._each()):
+            for name, part in by_query(table):
+                parts.setdefault(name, []).append(part)
+                if last[name] == number:
+                    yield name, united(parts.pop(name))
+
+    def _each(self) -> Iterable[pa.Table]:
+        """Give the tables, rows of continuous queries for each of them; all may not fit into memory."""
+        return self.tables.for_each_query() if isinstance(self.tables, ForEachQuery) else self.tables
+
+
+def united(parts: Sequence[pa.Table]) -> pa.Table:
+    """Put tables of one query together by the names of their columns."""
+    if len(parts) == 1:
+        return parts[0]
+    schemas = [part.schema for part in parts]
+    names = dict.fromkeys(name for schema in schemas for name in schema.names)
+    fields = [pa.field(name, _wide_type([s.field(name).type for s in schemas if name in s.names])) for name in names]
+    wide = pa.schema(fields)
+    each = [part.cast(pa.schema([wide.field(name) for name in part.column_names])) for part in parts]
+    return pa.concat_tables(each, promote_options="default").select(wide.names)
+
+
+def _wide_type(types: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the type that holds the values of all, text if there is no other."""
+    schemas = [pa.schema([("value", one)]) for one in types]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field("value").type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        return pa.string()
 
 
 Called = Callable[[SinkBatch], Any]

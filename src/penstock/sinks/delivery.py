@@ -163,6 +163,22 @@ class Delivery:
         return KeyedTables(named, [_group_keys(table) for table in tables])
 
 
+def raise_lacking(failures: Sequence[SinkError]) -> None:
+    """Raise what was found of sinks that lack answers, if anything was: the first, with what the others say."""
+    if not failures:
+        return
+    first, others = failures[0], [error.what for error in failures[1:]]
+    raise SinkError(first.what, detail="\n".join(filter(None, [first.detail, *others])) or None, hint=first.hint)
+
+
+def raise_first(failures: Sequence[BaseException]) -> None:
+    """Raise what stopped streams, if anything did; sinks that lack answers are told where nothing else is."""
+    for error in failures:
+        if not isinstance(error, SinkError):
+            raise error
+    raise_lacking([error for error in failures if isinstance(error, SinkError)])
+
+
 def computed_once(compute: Callable[[], Tables]) -> Callable[[], Tables]:
     """Return a function that several threads may call, and that computes what it returns for the first of them."""
     lock, found = threading.Lock(), list[Tables]()

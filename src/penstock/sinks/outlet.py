@@ -17,6 +17,7 @@ from penstock.sinks.protocol import Progressing, Sink, SinkWriter
 
 SHORTEST_US: Final = 1_000_000  # pause before the second attempt; each further one is twice as long
 LONGEST_US: Final = 60_000_000
+FAILING: Final = "failing"  # in a sink's record: what is wrong, since when, after how many attempts
 LOG: Final = logging.getLogger("penstock")
 
 Tables = Sequence[pa.Table]
@@ -151,6 +152,7 @@ class Outlet:
             pause = max(pause, math.ceil(worded.wait_s * 1_000_000))
         self.failing = Failing(worded, before.since_us if before else now, attempts, now + pause)
         times = "" if attempts == 1 else f" (attempt {attempts})"
+        self._record_failing()
         self._log(
             logging.ERROR, f"sink {self.name} fails{times}: {worded.what}; next attempt in {pause // 1_000_000} s"
         )
@@ -159,7 +161,16 @@ class Outlet:
         """Forget a failure that is over."""
         if self.failing is not None:
             attempts, self.failing = self.failing.attempts, None
+            self._record_failing()
             self._log(logging.WARNING, f"sink {self.name} has caught up, after {attempts} failed attempts")
+
+    def _record_failing(self) -> None:
+        """Write down whether the sink fails, for a status that no engine is asked for."""
+        known = {name: value for name, value in self.memory.read().items() if name != FAILING}
+        if (failing := self.failing) is not None:
+            told = {"what": failing.error.what, "since_us": failing.since_us, "attempts": failing.attempts}
+            known |= {FAILING: told}
+        self.memory.write(known)
 
     def _log(self, level: int, text: str) -> None:
         """Log something about the sink."""

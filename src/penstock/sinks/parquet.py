@@ -63,6 +63,6 @@ class ParquetSink:
 
 def _begun(folder: Path, known: dict[str, object]) -> str:
     """Return the layout that a sink was begun with; versions before this one had one layout, and did not name it."""
-    if known:
+    if "delivered" in known:
         return str(known.get("layout", TOGETHER))
     return TOGETHER if any(folder.glob("*.parquet")) else BY_QUERY

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from penstock.sinks.protocol import Progressing
 from penstock.store.files import make_folder, read_record, write_record
 from penstock.store.folder import StateFolder
 
-_SINK = "sink"  # in a record: whose it is
+UNUSED: Final = "unused"  # in a record: the last engine had other sinks
+_SINK: Final = "sink"  # in a record: whose it is
 
 
 class PassingProgress:
@@ -59,7 +61,20 @@ def progress_of(stream: str, names: Sequence[str], state: StateFolder | None) ->
         if name not in numbers:
             former = owners.get(place)
             numbers[name] = place if former is not None and _moved(former, name, names) else next(free)
+    if names:  # a command that opens the folder by itself has none
+        _mark(stream, state.sinks, owners, {numbers[name]: name for name in names})
     return [RecordedProgress(state.sinks / f"{stream}-{numbers[name]}.json", state.id, name) for name in names]
+
+
+def _mark(stream: str, folder: Path, owners: Mapping[int, str], used: Mapping[int, str]) -> None:
+    """Write down which sinks are used from now on, where a record does not say so."""
+    for number in sorted({*owners, *used}):
+        path = folder / f"{stream}-{number}.json"
+        before = read_record(path) if number in owners else {}
+        known = {name: value for name, value in before.items() if name != UNUSED}
+        now = known | ({_SINK: used[number]} if number in used else {UNUSED: True})
+        if now != before:
+            write_record(path, now, "sink.progress")
 
 
 def _recorded(stream: str, folder: Path) -> dict[int, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from penstock.sinks.delivery import Delivery
+from penstock.errors import SinkError
+from penstock.sinks.delivery import Delivery, raise_lacking
 from penstock.sinks.outlet import Failing, Tables
 from penstock.sinks.row_delivery import RowDelivery, RowLog
 from penstock.sinks.sink_thread import SinkThread
@@ -89,8 +90,13 @@ class StreamDelivery:
 
     def roll(self) -> None:
         """Make everything visible, and raise if a sink lacks something."""
+        lacking: list[SinkError] = []
         for one in self.each:
-            one.roll()
+            try:
+                one.roll()
+            except SinkError as error:
+                lacking.append(error)
+        raise_lacking(lacking)
 
     def let_through(self, *, always: bool = True) -> None:
         """Do not wait for sinks that are too far behind; False: wait again."""

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from penstock.evaluate.typed import Definition
 from penstock.language.binding.columns_read import names_in
 from penstock.model.derived import NUMBER
+from penstock.model.function import with_plain_names
 from penstock.model.instants import format_instant
 from penstock.model.query import Query
 from penstock.spark.job.attempting_writer import NOT_COMPUTED
@@ -38,7 +39,7 @@ def explain_failure(
                 message, place = message_of(error), text
                 if message == NOT_COMPUTED:
                     message, place = _of_computed(some, job, text)
-                return f"{message.split('. ', 1)[0]} in {place}, {told}"
+                return with_plain_names(f"{message.split('. ', 1)[0]} in {place}, {told}")
     return f"an expression failed on a row of {when}"
 
 

@@ -164,7 +164,8 @@ def _readable(function: Function) -> str:
     """Write a function's body without the backquotes that it does not need, or where its code comes from."""
     if (code := function.python) is not None:
         way = "states of slices" if code.aggregates else "arrays" if code.vectorised else "rows"
-        way += ", expensive" if code.expensive else ""
+        way += ", expensive" if code.is_operator else ""
+        way += f" as measured: {code.measured_us:,.0f} µs a row" if code.measured_us is not None else ""
         return f"Python {code.version}, called with {way}: {code.origin} ({function.pinned})"
     return write_expression(parse_expression(function.body))
 

@@ -25,13 +25,14 @@ class Registering:
         parameters: Types | None = None,
         returns: str | None = None,
         vectorised: bool = False,
-        expensive: bool = False,
+        expensive: bool | None = None,
         replace: bool = False,
     ) -> None:
         """Let queries call a deterministic Python function by name; types that are not given, its hints tell.
 
         ``vectorised``: it takes and returns Arrow arrays instead of the values of one row. ``expensive``: for queries
-        without a window it runs in workers of its own, behind a queue, on a local Spark.
+        without a window it runs in workers of its own, behind a queue, on a local Spark; without a word about it, if
+        that is what it costs.
         """
         wish = Wish(parameters, returns, vectorised, expensive)
         self._functions.create(name, function, wish, replace=replace)

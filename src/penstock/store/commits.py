@@ -15,20 +15,37 @@ import pyarrow as pa
 
 from penstock.errors import StateError
 from penstock.share.partial_schema import AFTER, BEFORE, OF_COMMIT
-from penstock.store.arrow_files import arrow_file, read_arrow_file, shape_of
+from penstock.store.arrow_files import (
+    arrow_file,
+    read_arrow_file,
+    read_record_within,
+    shape_of,
+    size_without_record,
+    with_record,
+)
 from penstock.store.compaction import FAN, Weighed, worth_merging
 from penstock.store.files import (
     checksum,
     damaged,
     make_folder,
-    names_in,
     read_record,
-    write_ahead,
+    write_in_place,
     write_record,
     write_whole,
 )
 from penstock.store.invalid import Invalid
-from penstock.store.manifest import KeptCommits, Manifest, check_files, later_numbers, read_list, sweep, write_list
+from penstock.store.manifest import (
+    KeptCommits,
+    Manifest,
+    check_files,
+    first_record,
+    last_record,
+    later_records,
+    read_list,
+    record_name,
+    sweep,
+    write_list,
+)
 
 FORMAT: Final = 3
 LISTS_DUE: Final = 3  # the format from which on a query may have windows due from several batches
@@ -185,18 +202,21 @@ class Commit:
 
 
 def read_commit(path: Path) -> tuple[Commit, str | None]:
-    """Read a commit and the shape of its partials from its record."""
-    record = read_record(path)
+    """Read a commit and the shape of its partials from its record, alone or within the file of its partials."""
+    record = read_record(path) if path.suffix == ".json" else read_record_within(path)
     try:
-        return Commit.from_record(record), record.get("shape")
+        commit = Commit.from_record(record)
     except (TypeError, KeyError, AttributeError, ValueError) as error:
         raise damaged(path, "it is not a commit") from error
+    if path.name != record_name(commit.number, within=path.suffix != ".json"):
+        raise damaged(path, "it is another commit's content")
+    return commit, record.get("shape")
 
 
 def last_commit(folder: Path) -> Commit | None:
     """Read the last commit of a stream whose engine may be running; nothing is changed."""
-    records = [name for name in names_in(folder) if name[:12].isdigit() and name[12:] == ".json"]
-    return read_commit(folder / records[-1])[0] if records else None
+    path = last_record(folder)
+    return None if path is None else read_commit(path)[0]
 
 
 def by_commit(commit: Commit, partials: pa.Table) -> Iterator[tuple[int | None, int | None, pa.Table]]:
@@ -279,9 +299,10 @@ class MemoryCommitLog:
 
 
 class DiskCommitLog:
-    """A folder with ``<number>.arrow`` (partials, written first) and ``<number>.json`` (the commit point).
+    """A folder with ``<number>.arrow`` (partials, and within it the commit's record), written with one sync.
 
-    ``list.json`` says which commits are kept up to a number: it is what expiry and compaction change, in one write.
+    A commit without partials is its record, ``<number>.json``. ``list.json`` says which commits are kept up to a
+    number: it is what expiry and compaction change, in one write.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -289,21 +310,32 @@ class DiskCommitLog:
         self.folder = folder
         make_folder(folder)
         self._through, self._kept, self._last = found_commits(folder)
+        self._named = -1  # the last commit whose name is durable, ahead of it
         sweep(folder, self._kept)
 
     def append(self, commit: Commit, partials: pa.Table, about: bytes | None = None) -> None:
-        """Write partials, then the commit point; the same batch again overwrites what never was committed."""
-        shape = None
-        if partials.num_rows:
-            content = arrow_file(partials, about)
-            write_ahead(self.folder / f"{commit.number:012d}.arrow", lambda file: file.write(content), "partials")
-            commit, shape = replace(commit, partials_sum=checksum(content)), _shape(commit, partials)
+        """Write partials and the commit point; the same batch again overwrites what never was committed."""
         if commit.checkpoint is None and self._last is not None and self._last.batch == commit.batch:
             commit = replace(commit, checkpoint=self._last.checkpoint)  # heartbeats and the like read nothing new
-        kept = _kept(commit, shape)
-        write_record(self.folder / kept.record, {**commit.to_record(), "shape": shape}, "commit")
+        if partials.num_rows:
+            content = arrow_file(partials, about)
+            commit, shape = replace(commit, partials_sum=checksum(content)), _shape(commit, partials)
+            kept = _kept(commit, shape, within=True)
+            pieces = with_record(content, {**commit.to_record(), "shape": shape})
+            path, ahead = self.folder / kept.record, self._names_ahead(commit.number)
+            write_in_place(path, lambda file: file.writelines(pieces), "commit", ahead)
+            self._named = max(self._named, commit.number + len(ahead) - 1)
+        else:
+            kept = _kept(commit, None)
+            write_record(self.folder / kept.record, {**commit.to_record(), "shape": None}, "commit")
         self._last = commit
         self._kept.append(kept)
+
+    def _names_ahead(self, number: int) -> list[Path]:
+        """List the names to be made for a commit and those after it; none if its own is there already."""
+        if number <= self._named:
+            return []
+        return [self.folder / record_name(one, within=True) for one in range(number, number + FAN)]
 
     def last(self) -> Commit | None:
         """Return the last committed batch."""
@@ -321,9 +353,7 @@ class DiskCommitLog:
         """Return the version of the oldest commit on disk: what is expired may come back with a crash."""
         if self._last is None:
             return None
-        listing = read_list(self.folder)
-        first = listing.kept[0].record if listing.kept else f"{listing.through + 1:012d}.json"
-        return read_commit(self.folder / first)[0].catalog_version
+        return read_commit(first_record(self.folder, read_list(self.folder)))[0].catalog_version
 
     def bytes_kept(self) -> int:
         """Return how many bytes the files of partials take; any thread may ask while some are put together."""
@@ -359,7 +389,8 @@ class DiskCommitLog:
         write_list(self.folder, Manifest(last.number - 1, tuple(earlier)))
         recent = [kept for kept in self._kept if kept.number > last.number]
         self._through, self._kept = last.number - 1, [*earlier, last, *recent]
-        sweep(self.folder, self._kept)
+        assert self._last is not None
+        sweep(self.folder, self._kept, range(self._last.number + 1, self._named + 1))
 
     def _merging(self, files: Sequence[KeptCommits], needed: Needed) -> Generator[None, None, KeptCommits]:
         """Write the partials of neighbours as one file, under a name of its own, step by step."""
@@ -374,6 +405,9 @@ class DiskCommitLog:
         merged = KeptCommits(files[-1].number, files[0].first, weight, highest, checksum(content), files[0].shape)
         assert merged.partials is not None
         write_whole(self.folder / merged.partials, lambda file: file.write(content), "compaction.partials")
+        if files[-1].within:
+            record = read_record_within(self.folder / files[-1].record)
+            write_record(self.folder / merged.record, record, "compaction.record")
         return merged
 
     def _told_apart(self, kept: KeptCommits) -> pa.Table:
@@ -392,25 +426,28 @@ class DiskCommitLog:
         return read_arrow_file(self.folder / kept.partials, kept.sum)
 
     def _size(self, kept: KeptCommits) -> int:
-        """Return how long the file of a commit's partials is."""
-        return (self.folder / kept.partials).stat().st_size if kept.partials else 0
+        """Return how many bytes the partials of a commit take."""
+        if not kept.partials:
+            return 0
+        path = self.folder / kept.partials
+        return size_without_record(path) if kept.within else path.stat().st_size
 
 
 def found_commits(folder: Path) -> tuple[int, list[KeptCommits], Commit | None]:
     """Read how far the list goes, which commits are kept, and the last one; nothing is changed."""
     listing = read_list(folder)
     kept, last = list(listing.kept), None
-    for number in later_numbers(folder, listing):
-        last, shape = read_commit(folder / f"{number:012d}.json")
-        kept.append(_kept(last, shape))
+    for name in later_records(folder, listing):
+        last, shape = read_commit(folder / name)
+        kept.append(_kept(last, shape, within=not name.endswith(".json")))
     check_files(folder, kept)
     return listing.through, kept, last
 
 
-def _kept(commit: Commit, shape: str | None) -> KeptCommits:
+def _kept(commit: Commit, shape: str | None, *, within: bool = False) -> KeptCommits:
     """Tell of a commit what deciding on its files takes."""
-    has_partials = commit.partials_sum is not None
-    return KeptCommits(commit.number, commit.number, int(has_partials), commit.highest, commit.partials_sum, shape)
+    number, weight = commit.number, int(commit.partials_sum is not None)
+    return KeptCommits(number, number, weight, commit.highest, commit.partials_sum, shape, within)
 
 
 def _shape(commit: Commit, partials: pa.Table) -> str | None:

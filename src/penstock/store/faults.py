@@ -29,7 +29,6 @@ POINTS: Final[tuple[str, ...]] = (
     "taken.record",
     "taken.outputs",  # what operators computed of queued rows that other queries still wait for
     "taken.together",  # records of commits whose rows were put together
-    "partials",
     "commit",
     "answers",
     "sink.jsonl",
@@ -38,6 +37,7 @@ POINTS: Final[tuple[str, ...]] = (
     "sink.parquet.reach",  # which files are about to appear in folders of queries
     "sink.progress",
     "compaction.partials",
+    "compaction.record",  # of the last of the commits whose partials were put together
     "compaction.answers",
     "compaction.list",  # the one write that makes either compaction hold; torn and after: old files still there
     "record",  # any other small record

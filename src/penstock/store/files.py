@@ -31,13 +31,18 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object], point: str = "r
         sync_folder(path.parent)
 
 
-def write_ahead(path: Path, write: Callable[[BinaryIO], object], point: str) -> None:
-    """Write a file that nobody reads before a record in the same folder names it, with its checksum.
+def write_in_place(path: Path, write: Callable[[BinaryIO], object], point: str, named: Iterable[Path] = ()) -> None:
+    """Write a file that tells by itself whether it is whole, under a name that is durable already: one sync.
 
-    It needs no draft, and writing that record makes both names durable: the folder is synced once.
+    Names that are to be durable from now on are made first, and then the folder is synced too.
     """
     with _told(path, point):
+        names = list(named)
+        for name in names:
+            name.touch()
         _write_synced(path, write, point)
+        if names:
+            sync_folder(path.parent)
 
 
 @contextmanager
@@ -122,9 +127,12 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def checksum(content: bytes | memoryview) -> str:
-    """Return the checksum that state files are known by."""
-    return hashlib.sha256(content).hexdigest()[:16]
+def checksum(*content: bytes | memoryview) -> str:
+    """Return the checksum that state files are known by, of pieces that follow each other."""
+    found = hashlib.sha256()
+    for piece in content:
+        found.update(piece)
+    return found.hexdigest()[:16]
 
 
 def seal(record: dict[str, Any]) -> bytes:

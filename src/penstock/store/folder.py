@@ -19,7 +19,7 @@ from penstock.model.instants import wall_clock_us
 from penstock.store.files import damaged, read_record, write_record
 from penstock.store.migration import migrate
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 TRACE: Final = "trace"  # the folder in which it is recorded what ran
 PATIENCE: Final = 5  # times that a held lock is tried again: one who only looks who owns it lets go at once
 MADE_LATER: Final = ("catalog.db", "catalog.log", "commits", "answers", "sinks")  # than the format marker

@@ -1,7 +1,8 @@
 """Migrates a state folder of an older format; killed in the middle, it starts over.
 
 Format 1 kept the catalog in a log, partials without checksums and with fewer counts, and answers without an index.
-Format 2 numbered answers by their commits, and did not tell which windows they cover: nothing of it is rewritten.
+Format 2 numbered answers by their commits, and did not tell which windows they cover, format 3 had the record of a
+commit in a file of its own: nothing of these is rewritten.
 Every step leaves a file as it was or as it is to be, and does nothing to one that it finds done.
 """
 

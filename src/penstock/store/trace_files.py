@@ -20,13 +20,25 @@ from penstock.schedule.recorded import RecordedStep, RecordedWindows, Recording
 from penstock.store.arrow_files import COMPRESSED
 from penstock.store.files import remove
 from penstock.store.folder import TRACE
-from penstock.store.trace_schema import ANSWERED, IN_ALL, NAMES, RUN, SCHEMA, STEP, VERSION, VERSION_NOW, schema_of
+from penstock.store.trace_schema import (
+    ANSWERED,
+    IN_ALL,
+    LATER,
+    NAMES,
+    RUN,
+    SCHEMA,
+    STEP,
+    VERSION,
+    VERSION_NOW,
+    schema_of,
+)
 
 TRACE_BYTES: Final = 64_000_000  # that all files together may have
 PARTS: Final = 16  # into how many files they are cut, so that little is lost when the oldest goes
 SUFFIX: Final = ".arrows"
 NUMBERED: Final = re.compile(r"\d+")
-NUMBERS: Final = ("priority", "expected_s", "spent_s")  # that are at least nothing
+NUMBERS: Final = ("priority", "expected_s", "spent_s", "selectivity")  # that are at least nothing
+NAMES_BEFORE: Final = tuple(name for name in NAMES if name not in LATER)  # of the first files of this version
 TraceRow = tuple[Any, ...]  # values of the columns, in their order
 
 
@@ -47,7 +59,7 @@ def answered_row(one: RecordedWindows) -> TraceRow:
     ends = one.windows, one.first_end_us, one.last_end_us
     return (
         *(ANSWERED, one.stream, *times, one.policy, one.group, one.item, one.queries, *ends),
-        *(one.due_us, one.priority, one.expected_s, one.spent_s),
+        *(one.due_us, one.priority, one.expected_s, one.spent_s, one.selectivity),
     )
 
 
@@ -95,7 +107,8 @@ class TraceWriter:
         self.folder.mkdir(parents=True, exist_ok=True)
         files = list(_files(self.folder, self.form))
         sizes = [path.stat().st_size for _, path in files]
-        while files and sum(sizes) + self.most_bytes / PARTS > self.most_bytes:
+        longest = max([self.most_bytes / PARTS, *sizes])  # what is written last may make a file longer than its part
+        while files and sum(sizes) + longest > self.most_bytes:
             remove(files.pop(0)[1])
             sizes.pop(0)
         number = files[-1][0] + 1 if files else 0
@@ -148,15 +161,23 @@ def _rows(path: Path, torn: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
             about = reader.schema.metadata or {}
-            if about.get(VERSION) != VERSION_NOW or tuple(reader.schema.names) != NAMES:
+            if about.get(VERSION) != VERSION_NOW or tuple(reader.schema.names) not in (NAMES, NAMES_BEFORE):
                 raise ValueError("it is of another version")
             for batch in reader:
                 batch.validate(full=True)
-                batch = batch.cast(SCHEMA)  # the first files of this version had smaller numbers of queries
+                batch = _as_now(batch)
                 _check_filled(batch)
                 yield from ((int(about[RUN]), row) for row in batch.to_pylist())
     except (pa.ArrowException, OSError, KeyError, ValueError):
         torn.append(path.name)
+
+
+def _as_now(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Write rows of the first files of this version as those of now: smaller numbers of queries, fewer columns."""
+    if "selectivity" not in batch.schema.names:  # every window was expected to have rows
+        answered = pc.equal(batch["kind"], ANSWERED)
+        batch = batch.append_column("selectivity", pc.if_else(answered, 1.0, pa.scalar(None, pa.float64())))
+    return batch.cast(SCHEMA)
 
 
 def _check_filled(batch: pa.RecordBatch) -> None:
@@ -182,7 +203,8 @@ def _windows(run: int, row: dict[str, Any]) -> RecordedWindows:
     group = run, row["group"], row["stream"], row["policy"], row["began_us"], row["ended_us"]
     ends = row["windows"], row["first_end_us"], row["last_end_us"]
     asked = row["since_us"], row["due_us"], row["priority"]
-    return RecordedWindows(*group, row["item"], tuple(row["queries"]), *ends, *asked, row["expected_s"], row["spent_s"])
+    known = row["expected_s"], row["spent_s"], row["selectivity"]
+    return RecordedWindows(*group, row["item"], tuple(row["queries"]), *ends, *asked, *known)
 
 
 def _nothing(state: Path, limited: bool) -> StateError:

@@ -45,7 +45,9 @@ COLUMNS: Final = (
     TraceColumn("priority", pa.float64(), "the queries' priority"),
     TraceColumn("expected_s", pa.float64(), "seconds that they were expected to take when they were chosen"),
     TraceColumn("spent_s", pa.float64(), "seconds measured for merging and finishing them"),
+    TraceColumn("selectivity", pa.float64(), "the part of them that was expected to have rows: 1 where all have"),
 )
+LATER: Final = ("selectivity",)  # columns that the first files of this version do not have
 IN_ALL: Final = ("kind", "stream", "since_us", "began_us", "ended_us")  # of which no row lacks a value
 NAMES: Final = tuple(column.name for column in COLUMNS)
 SCHEMA: Final = pa.schema([(column.name, column.type) for column in COLUMNS])

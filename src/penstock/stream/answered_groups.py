@@ -54,6 +54,7 @@ class AnsweredGroup:
     items: Sequence[ItemName]  # of work that each belongs to
     spent: Sequence[Spent]  # seconds measured by lane and shape; their sum is less than the whole
     believed: Mapping[int, float] = field(default_factory=dict)  # seconds of a window as expected before, by definition
+    selectivities: Mapping[int, float] = field(default_factory=dict)  # with rows, as expected; not there: 1
 
     @property
     def seconds(self) -> float:
@@ -124,7 +125,48 @@ class MemoryHold:
     ended_us: int
 
 
-Work = AnsweredGroup | ProcessedBatch | BackgroundWork | MemoryHold
+@dataclass(frozen=True, slots=True)
+class WaitingFor:
+    """A query with queued rows: how many, when their answer is wanted, and its priority."""
+
+    definition: int
+    rows: int
+    due_us: int
+    priority: float
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRun:
+    """A step of an expensive function that a worker took: rows of one block, for all who waited for it."""
+
+    stream: str
+    policy: str
+    operator: str  # the function with its arguments
+    commit: int  # that queued the rows
+    block: int
+    waiting: Sequence[WaitingFor]
+    arrival_us: int  # when the rows were queued
+    began_us: int
+    ended_us: int
+    rows: int  # that were computed
+    left: int  # rows of the block that some query still takes
+    bytes: int  # of the block before the step
+    bytes_left: int
+    seconds: float  # in the worker
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredQueue:
+    """Rows of one commit that have come through their operators: how many each query has answered."""
+
+    stream: str
+    commit: int  # that queued the rows
+    answered: Sequence[WaitingFor]
+    arrival_us: int
+    ended_us: int  # when sinks had been left the answers
+
+
+Work = AnsweredGroup | ProcessedBatch | BackgroundWork | MemoryHold | OperatorRun | AnsweredQueue
 
 
 class WorkObserver(Protocol):

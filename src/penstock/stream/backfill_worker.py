@@ -1,7 +1,8 @@
 """Reads the past of a running stream's queries in a thread of its own, when neither a batch nor an answer waits.
 
 A stream's batches wait only between two of them: while it is looked what has come since the past was read, and while
-the last of it is read and taken over. That last part is a few units at most, about what a batch brings.
+it is taken over. What came since is read beside batches first. So as a rule nothing is left to be read while they wait,
+and a few units at most, about what a batch brings.
 """
 
 from __future__ import annotations
@@ -144,18 +145,32 @@ class BackfillWorker:
         if not backfills.reading.is_read:
             backfills.reading.go_on()
             return True
+        left = self._take_over(0)
+        if left is not None and 0 < left <= FEW_UNITS:
+            self._read_rest()  # while batches go on
+            self._take_over(FEW_UNITS)
+        return True
+
+    def _take_over(self, most: int) -> int | None:
+        """Take over what is read, if at most so many units came since; return how many, or None to read all again."""
+        pipeline = self._runner.pipeline
         with self._runner.no_batch():
             snapshot = self._runner.snapshot()
             with pipeline.step():
-                left = pipeline.past.catch_up(snapshot)
-            if left is None or left > FEW_UNITS:
-                return True
-            while (reading := backfills.reading) is not None and not reading.is_read:
-                reading.go_on()
+                left = None if pipeline.past.backfills.reading is None else pipeline.past.catch_up(snapshot)
+            if left is None or left > most:
+                return left
+            self._read_rest()
             with pipeline.step():
                 pipeline.past.take(snapshot)
         self._runner.desk.wake()
-        return True
+        return 0
+
+    def _read_rest(self) -> None:
+        """Read all that is listed."""
+        backfills = self._runner.pipeline.past.backfills
+        while (reading := backfills.reading) is not None and not reading.is_read:
+            reading.go_on()
 
     def _give_up(self, error: PenstockError) -> None:
         """Ask for what cannot be had no more."""

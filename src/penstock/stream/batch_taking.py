@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
+from penstock.spark.job.counted_rows import CountedRows
+from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.sampled_rows import weighted
 from penstock.spark.job.writer import Bounds
 from penstock.stream.batch_job import BatchPartials
-from penstock.stream.continuous.continuous_queries import TakenBatch
+from penstock.stream.continuous.row_storing import TakenBatch
 from penstock.stream.corrections import LateRows
 from penstock.stream.late_rows import note_too_late
 from penstock.stream.metrics import Began
@@ -85,6 +87,7 @@ class BatchTaking:
                 self._answer_and_tidy(step, layout, computed.layout, (arrived.touched, before), snapshot)
         with pipeline.step():
             answer_what_is_through(pipeline)
+        pipeline.continuous.operator_answers.leaving.look(snapshot.continuous)
         if not pipeline.given.settings.cap.stops_background:
             pipeline.weaving.look()
             pipeline.given.settings.calibration.go_on()
@@ -100,8 +103,12 @@ class BatchTaking:
                 layout = pipeline.groupings.laid_out(layout, rows, snapshot.tables, judged, settle)
                 pipeline.layout = replace(layout, attempts=frozenset()) if layout.attempts else layout
             beside, before_rows = pipeline.intake.sent_beside(snapshot), pipeline.computing.last_rows
-            computed = pipeline.computing.run(rows, layout, snapshot.tables, judged, beside)
-            return layout, computed, pipeline.continuous.take(rows, snapshot, judged, number, before_rows)
+            if layout.members or beside is not None or isinstance(rows, HeldRows | CountedRows):
+                computed = pipeline.computing.run(rows, layout, snapshot.tables, judged, beside)
+                return layout, computed, pipeline.continuous.take(rows, snapshot, judged, number, before_rows)
+            taken = pipeline.continuous.take(rows, snapshot, judged, number, before_rows, counting=True)
+            told = rows if taken.times is None else CountedRows(rows, taken.times)
+            return layout, pipeline.computing.run(told, layout, snapshot.tables, judged), taken
         except BaseException:
             pipeline.intake.forget_after(number - 1)  # keys of a commit that never was
             pipeline.continuous.rows.forget(number)

@@ -7,7 +7,7 @@ they are answered in order.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -22,6 +22,7 @@ from penstock.schedule.work_groups import ItemArrays, ItemFacts, cut_end, first_
 from penstock.stream.batch_under_way import BatchUnderWay
 from penstock.stream.evaluation_costs import EvaluationCosts, GroupCost
 from penstock.stream.query_items import AskedQuery, QueryItems
+from penstock.stream.selectivities import SaidWindows, Selectivities
 
 GROUP_S: Final = work_groups.GROUP_S  # that windows which are answered together are expected to take at most
 LEAST_S: Final = 1e-6
@@ -39,6 +40,7 @@ class EvaluationItem:
     due_us: int  # when the first of them is to be answered
     fresh: bool = False  # some of their queries want the freshest answer only
     fixed: float = 0.0  # seconds that they take once, however many they are
+    rare: Mapping[int, float] = field(default_factory=dict)  # the part that says something, where that is not all
 
     @property
     def number(self) -> int:
@@ -76,7 +78,8 @@ class EvaluationItem:
         """Return what the item asks for; it is looked at each time that something is chosen."""
         queries, windows, answers = len(self._windows), sum(self._windows.values()), sum(self._answers.values())
         asked, times = (self.round_s, self.seconds, self.priority), (self.final_us, self.due_us)
-        return ItemFacts(*asked, queries, answers, *times, self.number, windows / answers)
+        silent = sum(1.0 - part for part in self.rare.values())
+        return ItemFacts(*asked, queries, answers, *times, self.number, windows / answers, 1.0 - silent / queries)
 
     def head(self, now_us: int, group_s: float = 0.0) -> Head:
         """Describe the item as policies see it; a group takes ``group_s``, however few windows it has."""
@@ -90,7 +93,8 @@ class EvaluationOrder:
         """Order by the policy of the moment; ``clock`` tells for how long windows have been final."""
         self.policy, self.clock, self.answering = policy, clock, answering
         self.costs, self.groups, self.under_way = EvaluationCosts(answering), GroupCost(), BatchUnderWay(clock)
-        self.queries = QueryItems(answering, self.costs)
+        self.selectivities = Selectivities()
+        self.queries = QueryItems(answering, self.costs, self.selectivities)
         self.begin_turns()
 
     def begin_turns(self) -> None:
@@ -106,7 +110,12 @@ class EvaluationOrder:
     def forget(self, current: Mapping[int, Definition], waiting: Container[int] = ()) -> None:
         """Forget the queries that are gone, and what windows are merged together, but for queries with some waiting."""
         self.costs.forget(current)
+        self.selectivities.forget(current)
         self.queries.forget(current, waiting)
+
+    def listening(self, due: Sequence[Pending]) -> SaidWindows:
+        """Count which of some windows say something, of the queries whose windows may say nothing."""
+        return SaidWindows(self.selectivities, due)
 
     def is_quick(self, whole: EvaluationItem) -> bool:
         """Tell whether windows are answered in one go: there is nothing to be won by an order, or they need it."""
@@ -124,6 +133,7 @@ class EvaluationOrder:
         ``known`` is what is known of the query of each, if somebody has looked it up.
         """
         seconds, priority, soonest_us, fresh, fixed = 0.0, 0.0, NEVER_US, dict[int, float](), dict[int, float]()
+        rare = self.selectivities.believed(members) if self.selectivities.watched else {}
         for one, asked in zip(members, map(self.queries.of, members) if known is None else known, strict=True):
             cost = asked.cost
             if asked.fresh:  # its last window alone is answered
@@ -139,7 +149,7 @@ class EvaluationOrder:
         once = sum(fixed.values())
         seconds = max(LEAST_S, seconds + sum(fresh.values()) + once)
         due = final_us + soonest_us if due_us is None else due_us
-        return EvaluationItem(tuple(members), seconds, priority, final_us, due, bool(fresh), once)
+        return EvaluationItem(tuple(members), seconds, priority, final_us, due, bool(fresh), once, rare)
 
     def joined(self, item: EvaluationItem, members: Sequence[Pending]) -> EvaluationItem:
         """Add windows that became final later to an item, of which those that are there stay as they were described."""
@@ -149,7 +159,8 @@ class EvaluationOrder:
         whole, priority = (*item.members, *more.members), max(item.priority, more.priority)
         seconds = item.seconds + more.seconds - min(item.fixed, more.fixed)
         once = max(item.fixed, more.fixed)
-        return EvaluationItem(whole, seconds, priority, item.final_us, item.due_us, more.fresh, once)
+        rare = {**item.rare, **more.rare}
+        return EvaluationItem(whole, seconds, priority, item.final_us, item.due_us, more.fresh, once, rare)
 
     def first(
         self, items: Sequence[EvaluationItem], batches: Sequence[BatchUnderWay] = (), waited_s: float = 0.0

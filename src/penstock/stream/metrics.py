@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,11 @@ from penstock.model.instants import Clock
 from penstock.share.partial_schema import GROUPING, has_groupings
 from penstock.stream.answered_groups import (
     AnsweredGroup,
+    AnsweredQueue,
     BackgroundWork,
     GroupKind,
     MemoryHold,
+    OperatorRun,
     ProcessedBatch,
     Work,
     WorkObserver,
@@ -90,6 +92,16 @@ class Began:
     sink_s: float
 
 
+class WindowBeliefs(NamedTuple):
+    """What was expected of windows before they were answered, by definition."""
+
+    seconds: Mapping[int, float]  # of a window
+    selectivities: Mapping[int, float]  # the part of its windows that has rows, where that may not be all
+
+
+NO_BELIEFS: Final = WindowBeliefs({}, {})
+
+
 class Observing:
     """Tells observers of each piece of work of one stream when it is done."""
 
@@ -110,9 +122,11 @@ class Observing:
         each = (time.perf_counter() - began.seconds) / max(1, windows)
         return [Spent(one.definition.id, len(one.ends), each * len(one.ends)) for one in due]
 
-    def believed(self, due: Sequence[Pending], order: EvaluationOrder) -> dict[int, float]:
-        """Return how long a window of each query is expected to take, for observers, before it is known better."""
-        return order.costs.expected(due) if self.observers else {}
+    def believed(self, due: Sequence[Pending], order: EvaluationOrder) -> WindowBeliefs:
+        """Return what windows are expected to take and to say, for observers, before it is known better."""
+        if not self.observers:
+            return NO_BELIEFS
+        return WindowBeliefs(order.costs.expected(due), order.selectivities.believed(due))
 
     def group(
         self,
@@ -123,7 +137,7 @@ class Observing:
         order: EvaluationOrder,
         spent: Sequence[Spent],
         watermark_us: int | None,
-        believed: Mapping[int, float],
+        believed: WindowBeliefs = NO_BELIEFS,
     ) -> None:
         """Tell that windows, or revisions, were answered; ``logged``: number and rows of the answers in the log."""
         if not self.observers:
@@ -145,7 +159,7 @@ class Observing:
             order.deadlines_us(due),
             [order.queries.of(one).item for one in due],
             spent,
-            believed,
+            *believed,
         )
         self._tell(work)
 
@@ -175,6 +189,11 @@ class Observing:
             computed.job.signing.sent.rows,
         )
         self._tell(work)
+
+    def operators(self, works: Iterable[OperatorRun | AnsweredQueue]) -> None:
+        """Tell of steps of operators, or of queued rows that were answered."""
+        for work in works:
+            self._tell(work)
 
     @contextmanager
     def holding(self, wanted_us: int) -> Iterator[None]:

@@ -46,22 +46,23 @@ class OneTimeQueries:
         self.progress, self.synopsis = pipeline.progress, pipeline.synopsis
 
     def answer(self, typed: TypedQuery) -> pa.Table:
-        """Answer for the last window that is final and wholly stored."""
+        """Answer for the window that ends at the watermark, or for the last one that partials make up."""
         stream, watermark = self.pipeline.stream.name, self.progress.clock.watermark_us
         if watermark is None:
             raise NotStored(f'stream "{stream}" has had no row yet', hint="Ask again when rows have come.")
         asked, layout = Definition(ASKED, typed), self.pipeline.layout
+        there = self.pipeline.stream.known_since_us(typed.columns)
+        since = max(us for us in (self.pipeline.intake.past.kept_since_us, there) if us is not None)
+        has_rows = since <= watermark - typed.query.window.length
         missing: list[str] = []
         for tree in layout.plan.trees if layout is not None else ():
             if tree.space == SESSIONS:  # they keep no slices
                 continue
             end = self._end_in(tree, asked, watermark, missing)
-            if end is not None:
+            if end is not None and (end == watermark or not has_rows):
                 lane = LaneKey(tree.space, asked.query.keys, condition_of(asked))
                 return self._finished(asked, self.synopsis, lane, end)
-        there = self.pipeline.stream.known_since_us(typed.columns)
-        since = max(us for us in (self.pipeline.intake.past.kept_since_us, there) if us is not None)
-        if since <= watermark - typed.query.window.length:
+        if has_rows:
             return self._from_rows(asked, watermark)
         raise self._not_stored(asked, missing)
 

@@ -61,6 +61,8 @@ def pause_for_memory(progress: Progress, definition: Definition, told: str) -> s
 
 def apply_controls(progress: Progress, controls: Iterable[Control], current: Mapping[int, Definition]) -> None:
     """Pause and resume queries as their users said, in that order."""
+    before = {number: number in progress.windows.paused for number in current}
+    changed: dict[int, str] = {}
     for control in controls:
         definition = current.get(control.definition)
         if definition is None:
@@ -68,9 +70,11 @@ def apply_controls(progress: Progress, controls: Iterable[Control], current: Map
         (pause_by_hand if control.action == "pause" else resume)(progress, definition)
         if control.action == "resume" and definition.id + RULERS in current:  # what failed has stopped both
             resume(progress, current[definition.id + RULERS])
-        done = control.action.removesuffix("e") + "ed"
-        about = {"event": f"query {done}", "stream": definition.query.stream, "query": definition.name}
-        LOG.info(f'query "{definition.name}" is {done} by hand', extra=about)
+        changed[definition.id] = control.action.removesuffix("e") + "ed"
+    for number, done in changed.items():
+        if before[number] != (number in progress.windows.paused):  # what was undone since the last commit is no news
+            about = {"event": f"query {done}", "stream": current[number].query.stream, "query": current[number].name}
+            LOG.info(f'query "{current[number].name}" is {done} by hand', extra=about)
 
 
 def resume(progress: Progress, definition: Definition) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from penstock.kernel.pending import ItemKey, Pending
 from penstock.model.sampling import share_of
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
+from penstock.sources.registry import FORMATS
+from penstock.spark.sources.arriving_files import files_of
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
 from penstock.stream.batch_taking import BatchTaking, OfferedBatch
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
+MOST_TOLD: Final = 5  # files that came after the end
 
 
 class Pipeline:
@@ -132,11 +135,19 @@ class Pipeline:
         if batch_id <= self.progress.clock.batch:
             return  # committed before a restart
         if self.progress.clock.ended:
-            what = f'stream "{self.stream.name}" was ended, but more rows came'
-            raise StreamEnded(what, hint="Start a new state folder for new rows.")
+            raise self._ended(batch_id, source)
         with self.committer.order.under_way.taken():
             self._taking.take(OfferedBatch(batch, batch_id, source, offered, reached_us), snapshot)
         self.metrics.batches += 1
+
+    def _ended(self, batch_id: int, source: str) -> StreamEnded:
+        """Word that rows came after the end, and in which files."""
+        described, checkpoint = FORMATS.get(self.stream.format or ""), self.places.checkpoint
+        files = files_of(self.stream, checkpoint, batch_id, source) if described and described.paths and source else []
+        what = f'stream "{self.stream.name}" was ended, but more rows came'
+        more = f" and {len(files) - MOST_TOLD} more" if len(files) > MOST_TOLD else ""
+        detail = f"in {', '.join(files[:MOST_TOLD])}{more}" if files else None
+        return StreamEnded(what, detail=detail, hint="Start a new state folder for new rows.")
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
         """Let the watermark go on by the clock, not by the next tuple, after ``idle`` silence (Sharaf 2007, §2.2.2)."""
@@ -186,7 +197,8 @@ class Pipeline:
             return
         self.drain(planning=True)  # as the plan was when these windows became final
         with self._whole(), self.metrics.timed("plan"):
-            known, layout = set(self.progress.windows.starts), self._switch(snapshot)
+            known, stopped = set(self.progress.windows.starts), set(self.progress.windows.paused)
+            layout = self._switch(snapshot)
             charge_lanes(self.due_windows, layout)
             self.groupings.pause_what_cannot_be(layout, self.due_windows)
             about = {"event": "plan changed", "stream": self.stream.name}
@@ -199,7 +211,8 @@ class Pipeline:
                 step = self.admission.take(past, layout, step)
             if (watermark := self.progress.clock.watermark_us) is not None and not self.progress.clock.ended:
                 step = replace(step, due=self.due_windows.due(layout, watermark))
-            if step.due or step.backfilled or (asking and self.past.is_aside):
+            resumed = stopped - self.progress.windows.paused.keys() and snapshot.controls
+            if step.due or step.backfilled or resumed or (asking and self.past.is_aside):
                 self.committer.commit(step, layout)
                 self.committer.answer(step.due, layout)
             self._take_past(snapshot, layout)

@@ -118,7 +118,7 @@ class QueryChanges:
             raise UnknownQuery("no query to backfill was named", hint="Name one or more.")
         start = _moment(since)
         chosen = [self.catalog.query(name) for name in dict.fromkeys(names)]
-        refuse_past(chosen, self.catalog)
+        refuse_past(chosen, self.catalog, since)
         found, lines = dict[int, int](), {d.query.stream for d in chosen}
         asked = {line: {d.id: start for d in chosen if d.query.stream == line} for line in lines}
         for name, stream in self.opened(sorted(lines)).items():

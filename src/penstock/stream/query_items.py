@@ -17,9 +17,10 @@ from penstock.evaluate.windows.bundles import ColumnLane
 from penstock.kernel.answering import Answering
 from penstock.kernel.pending import ItemName, Pending
 from penstock.language.options import is_fresh, option_us, priority_of
-from penstock.model.window import RowsWindow
+from penstock.model.window import EachRow, RowsWindow
 from penstock.share.plan import LaneKey
 from penstock.stream.evaluation_costs import EvaluationCosts, WindowCost
+from penstock.stream.selectivities import Selectivities
 
 Options = tuple[tuple[str, str | int], ...]
 
@@ -46,9 +47,9 @@ class AskedQuery:
 class QueryItems:
     """The items of queries, by definition: a query has one, and keeps it as long as windows of it wait."""
 
-    def __init__(self, answering: Answering, costs: EvaluationCosts) -> None:
-        """Know no query."""
-        self.answering, self.costs = answering, costs
+    def __init__(self, answering: Answering, costs: EvaluationCosts, selectivities: Selectivities) -> None:
+        """Know no query; of those that come, ``selectivities`` are told."""
+        self.answering, self.costs, self.selectivities = answering, costs, selectivities
         self._asked: dict[int, AskedQuery] = {}
         self._wanted: dict[int, tuple[Options, float, int]] = {}  # by the options that say so
         self._names: dict[tuple[object, ...], ItemName] = {}
@@ -110,6 +111,7 @@ class QueryItems:
         name = self._names.get(key)
         if name is None:
             name = self._names[key] = ItemName(lane, shape, unit)
+        self.selectivities.watch(definition)
         known = self._asked[definition.id] = AskedQuery(name, lane, *asked, self.costs.of(one))
         return known
 
@@ -122,7 +124,10 @@ class QueryItems:
 
 
 def deadline_us_of(definition: Definition) -> int:
-    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so."""
+    """Return how soon after a window is final a query's answer should be there: after its slide, unless it says so.
+
+    Windows of rows and queries without a window have no slide in time: nothing, unless they say so.
+    """
     window, deadline = definition.asked, option_us(definition.query, "deadline")
-    slide = 0 if isinstance(window, RowsWindow) else window.slide
+    slide = 0 if isinstance(window, RowsWindow | EachRow) else window.slide
     return slide if deadline is None else deadline

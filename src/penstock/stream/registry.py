@@ -13,11 +13,14 @@ from penstock.errors import SinkError, UnknownStream, nearest
 from penstock.evaluate.typed import Definition
 from penstock.model.derived import is_line, join_of, source_of
 from penstock.model.schema import Stream
+from penstock.model.stream_join import StreamJoin
 from penstock.report.notebook import StreamRow
 from penstock.share.explain.observed import ObservedStream
 from penstock.share.weave.queries import WovenSoFar
+from penstock.sinks.delivery import raise_lacking
 from penstock.store.answers import DiskAnswerLog, answers_of
 from penstock.stream.declared_sources import DeclaredSources
+from penstock.stream.derived.settled_join import SettledJoin
 from penstock.stream.derived.shared_join import SharedJoin
 from penstock.stream.due_windows import LOG
 from penstock.stream.open_sinks import delivery_of
@@ -78,10 +81,11 @@ class StreamRegistry:
         """Find what joins two streams once for all joins with the same keys; None: the stream is no join."""
         if (join := join_of(stream)) is None:
             return None
-        if join.shared_by not in self._joins:
+        if (key := _carried_out_by(stream.name, join)) not in self._joins:
             left, right = (self.runners[side.stream] for side in join.sides)
-            self._joins[join.shared_by] = SharedJoin(left, right, join)
-        return self._joins[join.shared_by]
+            alone = join.settles
+            self._joins[key] = SettledJoin(left, right, join, stream.name) if alone else SharedJoin(left, right, join)
+        return self._joins[key]
 
     def _deliver_leftovers(self, name: str) -> None:
         """Give sinks what they lack of queries over a stream's numbered rows that are gone."""
@@ -144,6 +148,22 @@ class StreamRegistry:
         """Tell how many streams lie between one and the farthest source of its rows."""
         return self.catalog.depth(source_of(name)) + is_line(name)
 
+    def process_available(self, names: Iterable[str], *, flush: bool) -> None:
+        """Process all that some streams' sources hold; sinks that lack answers are told when all have been read."""
+        lacking: list[SinkError] = []
+        for name in names:
+            stream = self.stream(name)
+            whole = stream.run_available()
+            if whole and flush:
+                stream.flush()
+            try:
+                stream.delivery.roll()
+            except SinkError as error:
+                lacking.append(error)
+            if not whole:  # stop() was called meanwhile, on another thread
+                break
+        raise_lacking(lacking)
+
     def wait_for_sinks(self) -> None:
         """Wait until every sink has been given all answers there are, or fails."""
         for runner in list(self.runners.values()):
@@ -193,15 +213,22 @@ class StreamRegistry:
         self.runners.pop(gone.stream.name, None)
         self.settings.cap.forget(gone.stream.name)
         if (join := join_of(gone.stream)) is not None:
-            self._joins.pop(join.shared_by, None)
+            self._joins.pop(_carried_out_by(gone.stream.name, join), None)
 
     def leave(self, name: str) -> None:
         """Stop a stream that was dropped; without a state folder its position is forgotten too."""
         for known in [known for known in self.runners if source_of(known).lower() == name.lower()]:
             gone = self.runners.pop(known)
             gone.leave()
-            if (join := join_of(gone.stream)) is not None and not self._joins[join.shared_by].members:
-                del self._joins[join.shared_by]
+            join = join_of(gone.stream)
+            key = None if join is None else _carried_out_by(gone.stream.name, join)
+            if key is not None and not self._joins[key].members:
+                del self._joins[key]
             self.settings.figures.streams.pop(known, None)
             self.settings.cap.forget(known)
             shutil.rmtree(self.settings.scratch / "checkpoint" / known, ignore_errors=True)
+
+
+def _carried_out_by(name: str, join: StreamJoin) -> object:
+    """Name what carries a join out: all with the same streams and keys together; one with last rows alone."""
+    return name if join.settles else join.shared_by

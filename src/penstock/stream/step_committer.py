@@ -204,7 +204,7 @@ class StepCommitter:
             ended = self._before_failures([pending_of(one, self.order.clock()) for one in due])
             logged, watermark_us = (number, rows) if tables else (None, 0), self.progress.clock.watermark_us
             spent = self.order.learn()
-            self.observing.group(began, "windows", logged, ended, self.order, spent, watermark_us, {})
+            self.observing.group(began, "windows", logged, ended, self.order, spent, watermark_us)
 
     def find_failures(self, due: Sequence[Pending], layout: Layout, late: LateRows) -> None:
         """Answer again what is in the log, to know which queries failed: format 2 tells only that some did."""
@@ -247,11 +247,14 @@ class StepCommitter:
         written = list(self._written(away, layout, number)) if away else []
         elsewhere = self.observing.spent_on(away, began)
         here = [one for one in due if self.synopsis.keeps(one.lane)] if away else due
-        tables: list[pa.Table] = []
+        tables, listening = list[pa.Table](), self.order.listening(here)
         for answered, failures in self._answered(here, layout, late):
             if tables and self.rounds.are_much(tables) and (parts := self.answers.spill(number, tables)) is not None:
                 written, tables = [*written, *parts], []
-            tables = alike_together([*tables, *self._settled(answered, failures, layout)])
+            said = self._settled(answered, failures, layout)
+            listening.note(said)
+            tables = alike_together([*tables, *said])
+        listening.learn()
         return tables, written, [*self.order.learn(), *elsewhere]
 
     def _before_failures(self, due: Sequence[Pending]) -> Sequence[Pending]:

@@ -20,19 +20,33 @@ from penstock.language.options import priority_of
 from penstock.model.instants import wall_clock_us
 from penstock.schedule.policy import Policy
 from penstock.schedule.recorded import RecordedStep, RecordedWindows
+from penstock.schedule.recorded_operators import ByQuery, RecordedOperatorStep, RecordedQueueAnswer
 from penstock.store.batch_trace import BATCHES, batch_row
+from penstock.store.operator_trace import OPERATORS, operator_step_row, queue_answer_row
 from penstock.store.trace_files import TRACE_BYTES, TraceRow, TraceWriter, answered_row, step_row
-from penstock.stream.answered_groups import AnsweredGroup, BackgroundWork, MemoryHold, ProcessedBatch, Work
+from penstock.stream.answered_groups import (
+    AnsweredGroup,
+    AnsweredQueue,
+    BackgroundWork,
+    MemoryHold,
+    OperatorRun,
+    ProcessedBatch,
+    WaitingFor,
+    Work,
+)
 from penstock.stream.batch_recorder import BatchRecorder, Machine, NotedBatch
 
 LOG: Final = logging.getLogger("penstock")
 WRITTEN_EVERY_S: Final = 1.0
 BATCHES_PART: Final = 8  # of the bytes of the trace: batches are few beside the windows that they make final
+OPERATORS_PART: Final = 4  # the same of steps of operators
 MOST_WAITING: Final = 10_000  # pieces of work, beyond which what comes is not recorded
 MOST_ITEMS: Final = 50_000  # that are remembered by their numbers
 Alike = tuple[
     tuple[int, float], int, int, int, int, int
 ]  # item and priority, windows, first end, slide, final, deadline
+
+Noted = AnsweredGroup | MemoryHold | NotedBatch | OperatorRun | AnsweredQueue
 
 
 class TraceRecorder:
@@ -50,7 +64,8 @@ class TraceRecorder:
         self.batches = BatchRecorder(self.run, machine or Machine())
         self._writer = TraceWriter(folder, self.run, most_bytes)
         self._batch_writer = TraceWriter(folder, self.run, most_bytes // BATCHES_PART, BATCHES)
-        self._waiting: deque[tuple[AnsweredGroup | MemoryHold | NotedBatch, str]] = deque()
+        self._operator_writer = TraceWriter(folder, self.run, most_bytes // OPERATORS_PART, OPERATORS)
+        self._waiting: deque[tuple[Noted, str]] = deque()
         self._items: dict[tuple[str, tuple[object, ...], int], int] = {}
         self._of: dict[int, tuple[ItemName, tuple[int, float]]] = {}  # item, its number and priority of a query
         self._numbers = self._groups = 0  # given out so far
@@ -98,6 +113,7 @@ class TraceRecorder:
             self._write()
             self._writer.close()
             self._batch_writer.close()
+            self._operator_writer.close()
         except Exception as error:  # whatever it is: a trace may be lost, and streams go on
             self.failure = error
             self._waiting.clear()
@@ -105,15 +121,20 @@ class TraceRecorder:
 
     def _write(self) -> None:
         """Write all that waits."""
-        rows, batches = list[TraceRow](), list[NotedBatch]()
+        rows, batches, of_operators = list[TraceRow](), list[NotedBatch](), list[TraceRow]()
         while self._waiting:
             work, policy = self._waiting.popleft()
-            if isinstance(work, NotedBatch):
-                batches.append(work)
-            else:
-                rows += self._rows(work, policy)
+            match work:
+                case NotedBatch():
+                    batches.append(work)
+                case OperatorRun() | AnsweredQueue():
+                    of_operators.append(operator_row(self.run, work))
+                case _:
+                    rows += self._rows(work, policy)
         if rows:
             self._writer.append(rows)
+        if of_operators:
+            self._operator_writer.append(of_operators)
         if batches:
             memory: Mapping[str, float] = {}
             with suppress(RuntimeError):  # what is added up may change meanwhile
@@ -140,7 +161,8 @@ class TraceRecorder:
             queries = tuple(one.definition.id for one in some)  # whose windows cost the same
             answers, number = count * len(queries), queries[0]
             known_s = work.believed.get(number, 0.0) * answers, spent.get(number, 0.0) * answers
-            times = final_us, final_us + deadline_us, priority, *known_s
+            says = sum(work.selectivities.get(query, 1.0) for query in queries) / len(queries)
+            times = final_us, final_us + deadline_us, priority, *known_s, says
             yield answered_row(RecordedWindows(*whole, item, queries, count, first_us, some[0].ends.last_us, *times))
 
     def _learn(self, stream: str, one: Pending, name: ItemName) -> tuple[ItemName, tuple[int, float]]:
@@ -171,3 +193,38 @@ def _spent_on_a_window(spent: Sequence[Spent]) -> dict[int, float]:
         numbers = [one.definition] if several is None else several.definitions[several.firsts[:-1]].tolist()
         found.update(dict.fromkeys(numbers, one.seconds / max(1, one.windows)))
     return found
+
+
+def operator_row(run: int, work: OperatorRun | AnsweredQueue) -> TraceRow:
+    """Make a row of a step of an operator, or of queued rows that were answered."""
+    if isinstance(work, AnsweredQueue):
+        whose = run, work.stream, work.commit, work.arrival_us, work.ended_us
+        return queue_answer_row(RecordedQueueAnswer(*whose, *_by_query(work.answered)))
+    queries, wanted, dues_us, priorities = _by_query(work.waiting)
+    step = RecordedOperatorStep(
+        run=run,
+        stream=work.stream,
+        policy=work.policy,
+        commit=work.commit,
+        since_us=work.arrival_us,
+        began_us=work.began_us,
+        ended_us=work.ended_us,
+        queries=queries,
+        wanted=wanted,
+        dues_us=dues_us,
+        priorities=priorities,
+        block=work.block,
+        operator=work.operator,
+        rows=work.rows,
+        left=work.left,
+        bytes=work.bytes,
+        bytes_left=work.bytes_left,
+        seconds=work.seconds,
+    )
+    return operator_step_row(step)
+
+
+def _by_query(some: Sequence[WaitingFor]) -> ByQuery:
+    """Put what is told of each query beside one another."""
+    numbers, rows = tuple(one.definition for one in some), tuple(one.rows for one in some)
+    return numbers, rows, tuple(one.due_us for one in some), tuple(one.priority for one in some)

@@ -142,6 +142,7 @@ class TestBed:
             frame = frame_of(self.engine.session, table, columns)
             at_work.process(frame, at_work.pipeline.progress.clock.batch + 1 if number is None else number)
             at_work.operators.finish(at_work.pipeline)
+            at_work.lead()
 
     def feed_in_cuts(self, stream: str, rows: Rows, cuts: Sequence[int]) -> None:
         """Give a stream rows in batches of so many rows each; together they must be all rows."""

@@ -147,7 +147,10 @@ def _await(process: subprocess.Popen[str], moment: str, commits: Path, before: s
 
 def _newest(commits: Path) -> str:
     """Name the newest commit, or what is being written for it."""
-    return max((path.name for path in commits.glob("0*")), default="") if commits.is_dir() else ""
+    if not commits.is_dir():
+        return ""
+    with os.scandir(commits) as files:  # those without content are names made for commits to come
+        return max((file.name for file in files if file.name[0] == "0" and file.stat().st_size), default="")
 
 
 def _send(process: subprocess.Popen[str], kind: signal.Signals, *, group: bool) -> None:

@@ -252,8 +252,8 @@ def at_ranks(values: Array, upto: Int64Array, between: tuple[Int64Array, Int64Ar
         below, above = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
         places = (np.searchsorted(upto[1:], before + at + 1) for at in (below, above))
         low, high = (values[np.minimum(place, len(values) - 1)] if len(values) else position for place in places)
-        with np.errstate(all="ignore"):
-            mixed = (above - position) * low + (position - below) * high
+        with np.errstate(all="ignore"):  # written as Spark 4.3 does, so that the last digit is the same
+            mixed = low + (position - below) * (high - low)
         found.append(np.where((above == below) | (low == high), low, mixed))
     return found, totals == 0
 

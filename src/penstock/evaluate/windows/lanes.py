@@ -126,12 +126,16 @@ class DenseLane:
         """Begin without partials; the first component counts rows."""
         self.components = tuple(components)
         self.operations = 0
+        self._empty()
+        self._horizon: int | None = None
+        self._ordered: tuple[Int64Array | None, Int64Array, Order] | None = None  # ranks, groups, and their order
+
+    def _empty(self) -> None:
+        """Hold no partials."""
         self._structures = [_structure_for(c) for c in self.components]
         self._labels = np.empty(0, np.int64)  # ascending, one per stored slice
         self._columns = _Columns()
         self._pending: list[tuple[Partials, Distinct]] = []
-        self._horizon: int | None = None
-        self._ordered: tuple[Int64Array | None, Int64Array, Order] | None = None  # ranks, groups, and their order
 
     def add(
         self, labels: Int64Array, groups: Int64Array, values: Sequence[Values], distinct: Distinct | None = None

@@ -7,13 +7,15 @@ sweep.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from penstock.evaluate.components.component import Array, Planes
-from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.states import State, bytes_of
+from penstock.evaluate.windows.held_states import NO_STATES, HeldStates
+from penstock.evaluate.windows.partials import sort_pairs
 from penstock.evaluate.windows.sweeps import Sweep, sweeps
 from penstock.model.arrays import Int64Array
 
@@ -21,29 +23,38 @@ FAN: Final = 8
 
 
 class LazyStateTree:
-    """One state component of a dense lane, [slice, column], with the merged states of whole stretches as asked for."""
+    """One state component of a dense lane, [slice, column], with the merged states of whole stretches as asked for.
+
+    Most slices hold a state in few of many columns, so only these are stored and looked at.
+    """
 
     def __init__(self, component: State) -> None:
         """Begin without slices or columns."""
         self.component = component
-        self._leaves: Array = np.full((0, 0), None, object)
-        self._nodes: dict[tuple[int, int], Array] = {}  # level from 1 on, position: states by column
+        self._leaves: list[HeldStates] = []  # by slice
+        self._width = 0
+        self._nodes: dict[tuple[int, int], HeldStates] = {}  # level from 1 on, position
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``."""
-        stored, width = self._leaves.shape
+        stored, self._width = len(self._leaves), columns
         if len(rows) and rows[-1] != stored - 1:
             self._nodes = {}
-        if (slices, columns) == (stored, width):
+        if slices == stored:
             return
-        leaves = np.full((slices, columns), None, object)
-        leaves[rows if len(rows) else np.arange(stored), :width] = self._leaves
-        self._leaves = leaves
+        before, self._leaves = self._leaves, [NO_STATES] * slices
+        for row, leaf in zip(rows.tolist() if len(rows) else range(stored), before, strict=True):
+            self._leaves[row] = leaf
 
     def add(self, rows: Int64Array, columns: Int64Array, planes: Planes) -> None:
         """Combine states into distinct (slice, column) pairs, and forget the nodes above them."""
-        (self._leaves[rows, columns],) = self.component.combine((self._leaves[rows, columns],), planes)
-        for row in np.unique(rows).tolist():
+        order = sort_pairs(rows, columns)
+        if order is not None:
+            rows, columns, planes = rows[order], columns[order], (planes[0][order],)
+        starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1]))
+        for first, end in zip(starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+            row, came = int(rows[first]), HeldStates.of(columns[first:end], planes[0][first:end])
+            self._leaves[row] = self._merged([self._leaves[row], came])
             level, at = 1, row // FAN
             while at or level == 1:
                 self._nodes.pop((level, at), None)
@@ -60,66 +71,67 @@ class LazyStateTree:
 
         Stretches that overlap are merged in one sweep, where that is less to merge.
         """
-        width = self._leaves.shape[1]
-        out, nodes = np.full((len(lo), width), None, object), 0
+        out, nodes = np.full((len(lo), self._width), None, object), 0
         for sweep in sweeps(lo, hi):
             alone = [cover(one.lo, one.hi) for one in sweep.stretches]
             steps = [len(cover(*step)) for step in (*sweep.backward(), *sweep.forward())]
             swept = sum(steps) + sweep.crossing < sum(map(len, alone))
             nodes += sum(steps) + sweep.crossing if swept else sum(map(len, alone))
-            states = self._swept(sweep) if swept else [self._merged(self._nodes_of(each), width) for each in alone]
+            states = self._swept(sweep) if swept else [self._merged(self._nodes_of(each)) for each in alone]
             for one, found in zip(sweep.stretches, states, strict=True):
-                out[list(one.asked_by)] = found
+                for number in one.asked_by:
+                    out[number, found.columns] = found.states
         return (out,), nodes
 
-    def _swept(self, sweep: Sweep) -> list[Array]:
+    def _swept(self, sweep: Sweep) -> list[HeldStates]:
         """Merge the stretches of a sweep: what lies before its edge, what lies behind, and both."""
-        width = self._leaves.shape[1]
-        before, behind = dict[int, list[Array]](), dict[int, list[Array]]()
+        before, behind = dict[int, list[HeldStates]](), dict[int, list[HeldStates]]()
         for start, end in sweep.backward():
-            before[start] = [self._merged([*self._nodes_of(cover(start, end)), *before.get(end, [])], width)]
+            before[start] = [self._merged([*self._nodes_of(cover(start, end)), *before.get(end, [])])]
         for start, end in sweep.forward():
-            behind[end] = [self._merged([*behind.get(start, []), *self._nodes_of(cover(start, end))], width)]
-        both = [[*before.get(one.lo, []), *behind.get(one.hi, [])] for one in sweep.stretches]
-        return [parts[0] if len(parts) == 1 else self._merged(parts, width) for parts in both]
+            behind[end] = [self._merged([*behind.get(start, []), *self._nodes_of(cover(start, end))])]
+        return [self._merged([*before.get(one.lo, []), *behind.get(one.hi, [])]) for one in sweep.stretches]
 
-    def _nodes_of(self, listed: list[tuple[int, int]]) -> list[Array]:
+    def _nodes_of(self, listed: list[tuple[int, int]]) -> list[HeldStates]:
         """Return the states of some nodes."""
         return [self._node(level, at) for level, at in listed]
 
     def keep(self, first: int, columns: Int64Array) -> None:
-        """Forget the slices before ``first`` and all but the given columns."""
-        self._leaves = self._leaves[first:, columns].copy()
-        self._nodes = {}
+        """Forget the slices before ``first`` and all but the given columns, which ascend."""
+        moved = np.full(self._width, -1, np.int64)
+        moved[columns] = np.arange(len(columns))
+        self._leaves = [leaf.moved(moved) for leaf in self._leaves[first:]]
+        self._width, self._nodes = len(columns), {}
 
     def cells(self) -> Planes:
         """Return what each slice holds, [slice, column]."""
-        return (self._leaves,)
+        return (self._dense(0, len(self._leaves)),)
+
+    def _dense(self, lo: int, hi: int) -> Array:
+        """Return what slices lo … hi - 1 hold, [slice, column]."""
+        found = np.full((hi - lo, self._width), None, object)
+        for row, leaf in zip(found, self._leaves[lo:hi], strict=True):
+            row[leaf.columns] = leaf.states
+        return found
 
     @property
     def nbytes(self) -> int:
         """Return about how much memory the states take, those of nodes included."""
-        return bytes_of(self._leaves) + sum(bytes_of(node) for node in list(self._nodes.values()))
+        return sum(one.columns.nbytes + bytes_of(one.states) for one in (*self._leaves, *list(self._nodes.values())))
 
-    def _node(self, level: int, at: int) -> Array:
-        """Return the states of a node by column, merging those of its children where that was not done yet."""
+    def _node(self, level: int, at: int) -> HeldStates:
+        """Return the states of a node, merging those of its children where that was not done yet."""
         if level == 0:
-            leaves: Array = self._leaves[at]
-            return leaves
+            return self._leaves[at]
         known = self._nodes.get((level, at))
         if known is None:
             parts = [self._node(level - 1, at * FAN + child) for child in range(FAN)]
-            known = self._nodes[level, at] = self._merged(parts, self._leaves.shape[1])
+            known = self._nodes[level, at] = self._merged(parts)
         return known
 
-    def _merged(self, parts: list[Array], width: int) -> Array:
-        """Merge several states of each column; a node made when there were fewer columns has none of the others."""
-        groups: list[list[Any]] = [[] for _ in range(width)]
-        for part in parts:
-            for column, state in enumerate(part.tolist()):
-                if state is not None:
-                    groups[column].append(state)
-        return objects(self.component.merge_each(groups))
+    def _merged(self, parts: Sequence[HeldStates]) -> HeldStates:
+        """Merge several states of each column."""
+        return HeldStates.merged(self.component, parts)
 
 
 def cover(lo: int, hi: int) -> list[tuple[int, int]]:

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.evaluate.components.component import Array, Planes
 from penstock.evaluate.components.frequencies import objects
 from penstock.evaluate.components.user_states import Failed, UserState
+from penstock.evaluate.windows.held_states import HeldStates
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree, cover
 from penstock.model.arrays import Int64Array
 
@@ -43,7 +44,7 @@ class SubtractOnEvict(LazyStateTree):
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room; windows of other slices or columns are forgotten."""
-        if columns != self._leaves.shape[1] or (len(rows) and rows[-1] != self._leaves.shape[0] - 1):
+        if columns != self._width or (len(rows) and rows[-1] != len(self._leaves) - 1):
             self._windows = []
         super().place(rows, slices, columns)
 
@@ -60,7 +61,7 @@ class SubtractOnEvict(LazyStateTree):
 
     def merge(self, lo: Int64Array, hi: Int64Array) -> tuple[Planes, int]:
         """Return the states of slices lo … hi - 1, [evaluation, column], and the states merged or taken out."""
-        out, nodes = np.full((len(lo), self._leaves.shape[1]), None, object), 0
+        out, nodes = np.full((len(lo), self._width), None, object), 0
         shorter: _Window | None = None
         for number in np.lexsort((-lo, hi)).tolist():  # of one end, the shortest first
             start, end = int(lo[number]), int(hi[number])
@@ -82,17 +83,19 @@ class SubtractOnEvict(LazyStateTree):
         if shorter is not None and added < whole:
             return self._lengthened(shorter, lo), added
         (states,), work = super().merge(np.array([lo]), np.array([hi]))
-        return _Window(lo, hi, states[0], _held(self._leaves[lo:hi]), 0), work
+        return _Window(lo, hi, states[0], _held(self._dense(lo, hi)), 0), work
 
     def _lengthened(self, window: _Window, lo: int) -> _Window:
         """Put in the slices before a window: nothing leaves it."""
-        older = [self._node(level, at) for level, at in cover(lo, window.lo)]
-        states = self._merged([*older, window.states], self._leaves.shape[1])
-        return _Window(lo, window.hi, states, _held(self._leaves[lo : window.lo]) + window.held, window.steps)
+        newer = HeldStates.of(np.arange(self._width), window.states)
+        found = self._merged([*self._nodes_of(cover(lo, window.lo)), newer])
+        states = np.full(self._width, None, object)
+        states[found.columns] = found.states
+        return _Window(lo, window.hi, states, _held(self._dense(lo, window.lo)) + window.held, window.steps)
 
     def _slid(self, window: _Window, lo: int, hi: int) -> _Window:
         """Put in what came and take out what left."""
-        came, left = self._leaves[window.hi : hi], self._leaves[window.lo : lo]
+        came, left = self._dense(window.hi, hi), self._dense(window.lo, lo)
         held = window.held + _held(came) - _held(left)
         grown = self.component.merge_each(_columns([window.states, *came]))
         gone = self.component.merge_each(_columns(list(left))) or [None] * len(grown)

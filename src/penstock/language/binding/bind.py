@@ -21,7 +21,7 @@ from penstock.language.binding.canonical import conjunction, conjuncts, copied, 
 from penstock.language.binding.each_row import bind_each_row, refuse_explode
 from penstock.language.binding.joins import From, Names, model_joins, read_from
 from penstock.language.binding.keys import Keys, Listed, complain, has_column, read_keys, with_all_keys
-from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_query
+from penstock.language.binding.query_text import Arrangement, Item, OrderItem, plain_name, write_name, write_query
 from penstock.language.binding.sampling import estimated, kept_rows
 from penstock.language.binding.scope import (
     OWN_COLUMNS,
@@ -86,7 +86,7 @@ def _bind(select: Select, names: Names, name: str, functions: Functions, asked: 
     _check_shape(tree, items, having, grouped, text)
     _check_names(items, revises(options), text)
     _check_sets(grouping, read, revises(options))
-    over = _Placeholders(read, keys, bool(grouping.sets))
+    over = _Placeholders(read, keys, bool(grouping.sets), items)
     _check_rows(read, over, select)
     _check_sessions(read, grouping, select)
     refuse_explode(select)
@@ -246,6 +246,7 @@ class _Placeholders:
     read: From
     key_nodes: Sequence[exp.Expr]
     in_sets: bool  # ROLLUP, CUBE or GROUPING SETS
+    items: Sequence[Item] = ()  # the outputs
     keys: dict[str, int] = field(init=False)
     kinds: set[tuple[type[exp.Expr], int]] = field(init=False)
     sizes: dict[int, int] = field(default_factory=dict)  # of every node of the expression at hand, by its identity
@@ -287,9 +288,18 @@ class _Placeholders:
             aggregate = bind_call(node, self.read)
             return exp.column(f"a{self.aggregates.setdefault(aggregate, len(self.aggregates))}", quoted=True)
         if isinstance(node, exp.Column):
-            hint = f"Add it to GROUP BY, or aggregate it: max({node.name})."
+            hint = self._hidden(node) or f"Add it to GROUP BY, or aggregate it: max({write_name(node.name)})."
             complain(f'column "{node.name}" is neither grouped nor aggregated', node, self.read, hint=hint)
         return node
+
+    def _hidden(self, column: exp.Column) -> str | None:
+        """Say so if GROUP BY means a column where it seems to mean the output of that name."""
+        for item in self.items:
+            if item.value == column and item.name.lower() != column.name.lower() and has_column(item, self.read):
+                of = self.read.scope.sources[0]
+                name, own = write_name(item.name), write_name(column.name)
+                return f"{name} in GROUP BY is a column of {of.kind} {of.name}; write GROUP BY {own} for the output."
+        return None
 
     def _grouping(self, call: exp.Expr) -> str:
         """Return the placeholder of grouping(key) or grouping_id()."""

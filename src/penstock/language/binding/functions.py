@@ -67,6 +67,13 @@ NO_PARENTHESES: Final = word_set(
 )
 
 NOT_YET: Final = word_set("count_min_sketch histogram_numeric hll_union_agg percentile_cont percentile_disc product")
+_ELSEWHERE: Final = {  # what other databases call them
+    "approx_quantile": "approx_percentile",
+    "quantile": "percentile",
+    "quantile_cont": "percentile",
+    "group_concat": "listagg",
+    "array_concat_agg": "collect_list",
+}
 _TIMES: Final = word_set(
     """curdate current_date current_time current_timestamp current_timezone localtime localtimestamp now
     unix_timestamp"""
@@ -113,7 +120,8 @@ def _refusal(name: str, lower: str, text: str | None, place: Place | None) -> La
             return Unsupported(f"{lower}() is not available", text=text, place=place, detail=reason, hint=hint)
     if lower in NOT_YET:
         return Unsupported(f"{lower}() is not available yet", text=text, place=place, detail=_existing_aggregates())
-    hint = nearest(name, SCALAR | AGGREGATES)
+    meant = _ELSEWHERE.get(lower)
+    hint = f'Did you mean "{meant}"?' if meant else nearest(name, SCALAR | AGGREGATES)
     return UnknownFunction(f'there is no function "{name}"', text=text, place=place, hint=hint)
 
 

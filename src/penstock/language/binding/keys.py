@@ -15,7 +15,7 @@ from penstock.language.binding.joins import From
 from penstock.language.binding.query_text import Item
 from penstock.language.binding.scope import bare_all, is_aggregate, is_function, is_grouping, path_of, resolve
 from penstock.language.binding.spark_window import mentions_window
-from penstock.language.grammar.cursor import place_of, placed
+from penstock.language.grammar.cursor import in_backquotes, place_of, placed
 
 Listed = Sequence[Item | None]
 
@@ -106,7 +106,8 @@ def _aggregates(value: exp.Expr) -> bool:
 def _check(key: exp.Expr, node: exp.Expr, read: From) -> None:
     """Refuse what cannot be grouped by."""
     if isinstance(key, exp.Literal | exp.Null | exp.Boolean):
-        complain("grouping by a constant is not available", node, read, Unsupported)
+        hint = in_backquotes(key.name) if isinstance(key, exp.Literal) and has_column(key, read) else None
+        complain("grouping by a constant is not available", node, read, Unsupported, hint)
     if any(is_aggregate(part) for part in key.walk()):
         complain("aggregates are not allowed in GROUP BY", node, read)
     if mentions_window(key):
@@ -144,7 +145,7 @@ def _position(node: exp.Expr, listed: Listed, read: From) -> exp.Expr:
     return copied(item.value)
 
 
-def has_column(name: exp.Expr, read: From) -> bool:
+def has_column(name: exp.Expr | Item, read: From) -> bool:
     """Say whether any source has a column of this name."""
     return any(source.find(name.name) for source in read.scope.sources)
 

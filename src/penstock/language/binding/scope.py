@@ -23,6 +23,7 @@ from penstock.language.binding.functions import (
 )
 from penstock.language.binding.growth import check_growth
 from penstock.language.grammar.cursor import place_of, placed
+from penstock.language.grammar.literals import quote
 
 WINDOW_COLUMNS: Final = ("window_start", "window_end")
 SINK_COLUMNS: Final = ("query_name", "query_version")  # what sinks add to every answer
@@ -92,7 +93,7 @@ class Scope:
         else:
             what = f'no column "{name.name}" in ' + ", ".join(f'"{s.name}"' for s in searched)
         known = [column for source in searched for column in source.columns]
-        hint = nearest(name.name, known)
+        hint = _dotted(path, known) or nearest(name.name, known)
         detail = None if hint else "existing columns: " + ", ".join(known[:_LISTED]) + (", …" * (len(known) > _LISTED))
         raise UnknownColumn(what, text=self.text, place=place_of(name), detail=detail, hint=hint)
 
@@ -101,6 +102,14 @@ class Scope:
         what = f'"{name.name.lower()}" inside an expression is not available'
         hint = "window_start and window_end come with every answer."
         raise Unsupported(what, text=self.text, place=place_of(name), hint=hint)
+
+
+def _dotted(path: Sequence[exp.Expr], known: Sequence[str]) -> str | None:
+    """Say how a column is written whose name holds the dots of a path."""
+    written = [".".join(part.name.lower() for part in path[:end]) for end in range(len(path), 1, -1)]
+    written += [".".join(part.name.lower() for part in path[1:end]) for end in range(len(path), 2, -1)]
+    found = next((name for one in written for name in known if name.lower() == one), None)
+    return None if found is None else f"A name with a dot stands in backquotes: {quote(found)}."
 
 
 def is_function(name: exp.Expr) -> bool:

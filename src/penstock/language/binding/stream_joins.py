@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NoReturn
 
 from sqlglot import exp
@@ -14,7 +15,7 @@ from penstock.language.binding.query_text import Item, plain_name, write_name
 from penstock.language.binding.scope import Scope, Source, bound, is_aggregate, resolve, source_number
 from penstock.language.functions.sql_functions import Functions, expand_select
 from penstock.language.grammar.cursor import place_of
-from penstock.language.grammar.dialect import window_of
+from penstock.language.grammar.dialect import WindowClause, partition_by, window_of
 from penstock.language.grammar.literals import quote
 from penstock.language.grammar.parse import check_text
 from penstock.language.options import OptionClause
@@ -28,10 +29,7 @@ from penstock.model.stream_join import LEFT, MOST_RETAINED, RIGHT, JoinSide, Str
 MOST_ROWS: Final = "max_rows"  # the one option of a join
 _FORM: Final = "Write FROM a [RANGE 5 MIN] JOIN b [RANGE 5 MIN] ON a.k = b.k."
 _BEFORE: Final = (LEFT, RIGHT)
-_SETTLED: Final = {  # why a pair, which is made at once and never taken back, cannot be told by these windows
-    "ROWS": "a pair is made at once, but a row that is still to come may push one of its rows out of the last n",
-    "SESSION": "a pair is made at once, but a row that is still to come may make two sessions one",
-}
+_NO_SESSION: Final = "a row that is still to come may make two sessions one"
 
 
 def is_stream_join(select: Select, names: Names) -> bool:
@@ -76,7 +74,7 @@ class _Bound:
                 "Leave LEFT out: rows without a partner are left out.",
             )
             raise Unsupported(what, text=text, place=_at(joins[0]), hint=hint)
-        self.ranges = [_range_us(table, text) for table in tables]
+        self.windows = [_window(table, stream, text) for table, stream in zip(tables, self.streams, strict=True)]
         labels = [table.alias_or_name for table in tables]
         if labels[0].lower() == labels[1].lower():
             hint = "Give one of them an alias, or each."
@@ -151,8 +149,8 @@ class _Bound:
 
         items = [_item(item, render(item.value, name)) for item in outputs]
         sources = [
-            f"{write_name(stream.name)} [RANGE {format_duration(range_us)}]"
-            for stream, range_us in zip(self.streams, self.ranges, strict=True)
+            f"{write_name(stream.name)} {window_text(window)}"
+            for stream, window in zip(self.streams, self.windows, strict=True)
         ]
         if labels[1] != self.streams[1].name:
             sources[1] += f" AS {write_name(labels[1])}"
@@ -166,7 +164,14 @@ def _side(found: _Bound, number: int, read: Sequence[exp.Expr]) -> JoinSide:
     """Describe one side, with the columns that expressions read of it."""
     columns = {c.name for node in read for c in node.find_all(exp.Column) if source_number(c) == number}
     keys = tuple(pair[number] for pair in found.pairs)
-    return JoinSide(found.streams[number].name, keys, found.ranges[number], tuple(sorted(columns)))
+    return replace(found.windows[number], keys=keys, columns=tuple(sorted(columns)))
+
+
+def window_text(side: JoinSide) -> str:
+    """Write the window of one side."""
+    if side.rows:
+        return f"[{partition_by(side.partition)}ROWS {side.rows}]"
+    return f"[RANGE {format_duration(side.range_us)}]"
 
 
 def _naming(column: exp.Column) -> str:
@@ -202,21 +207,32 @@ def _stream(table: exp.Table, names: Names, text: str) -> Stream:
     raise unknown_stream(table, names, text)
 
 
-def _range_us(table: exp.Table, text: str) -> int:
-    """Return how long a row waits for others, or refuse the form of its window."""
+def _window(table: exp.Table, stream: Stream, text: str) -> JoinSide:
+    """Describe one side by how long a row waits for others, or refuse the form of its window."""
     clause = window_of(table)
     if clause is None:
         what = f'"{table.alias_or_name}" has no range in a join of two streams'
         raise Unsupported(what, text=text, place=place_of(table.this), hint=_FORM)
-    if clause.kind in ("ROWS", "SESSION"):
-        what = f"{clause.kind} windows in a join of two streams are not available"
-        detail = _SETTLED[clause.kind]
-        raise Unsupported(what, text=text, place=clause.place, detail=detail, hint="Write [RANGE 5 MIN].")
+    if clause.kind == "SESSION":
+        what = "SESSION windows in a join of two streams are not available"
+        raise Unsupported(what, text=text, place=clause.place, detail=_NO_SESSION, hint="Write [RANGE 5 MIN].")
     if clause.slide is not None or clause.offset_us:
         word = "SLIDE" if clause.slide is not None else "OFFSET"
         what, detail = f"a join of two streams has no {word}", "a pair is there as soon as its later row is"
-        raise Unsupported(what, text=text, place=clause.place, detail=detail, hint="Write [RANGE 5 MIN].")
-    return clause.length
+        raise Unsupported(what, text=text, place=clause.place, detail=detail, hint=f"Leave {word} out.")
+    if clause.kind == "RANGE":
+        return JoinSide(stream.name, (), clause.length)
+    return JoinSide(stream.name, (), 0, rows=clause.length, partition=_partition(clause, stream, text))
+
+
+def _partition(clause: WindowClause, stream: Stream, text: str) -> tuple[str, ...]:
+    """Find the columns of PARTITION BY, each once."""
+    columns = {column.name.lower(): column.name for column in stream.columns}
+    for name in clause.partition:
+        if name.lower() not in columns:
+            what, hint = f'no column "{name}" in "{stream.name}"', f"Its columns are {', '.join(columns.values())}."
+            raise LanguageError(what, text=text, place=clause.place, hint=hint)
+    return tuple(dict.fromkeys(columns[name.lower()] for name in clause.partition))
 
 
 def _refuse_clauses(tree: exp.Select, text: str) -> None:

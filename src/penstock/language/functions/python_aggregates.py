@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 from penstock.errors import LanguageError
 from penstock.language.functions.fingerprint import digest_of
 from penstock.language.functions.python_functions import (
-    ID,
     VERSION,
     Types,
     Wish,
@@ -20,7 +19,7 @@ from penstock.language.functions.python_functions import (
 )
 from penstock.language.functions.sql_functions import check_function_name
 from penstock.language.own_names import check_own_name
-from penstock.model.function import Function, PythonCode
+from penstock.model.function import ID_DIGITS, Function, PythonCode
 
 T = TypeVar("T", bound=type)
 _MARK: Final = "__penstock_aggregate__"
@@ -100,5 +99,7 @@ def define_aggregate(name: str, algebra: Algebra, wish: AggregateWish) -> Functi
             check_arity(f"{name}.{part}", called, parameters[:1] * count)
     digest = digest_of("aggregate", [(p.name, p.type) for p in parameters], returns, *algebra.parts)
     inverts = algebra.invert is not None
-    code = PythonCode(digest, False, VERSION, origin_of(algebra.lift), digest[:ID], aggregates=True, inverts=inverts)
+    code = PythonCode(
+        digest, False, VERSION, origin_of(algebra.lift), digest[:ID_DIGITS], aggregates=True, inverts=inverts
+    )
     return Function(name, parameters, returns, "", code)

@@ -20,12 +20,11 @@ from penstock.language.functions.sql_functions import check_function_name
 from penstock.language.grammar.parse import parse_statement
 from penstock.language.own_names import check_own_name
 from penstock.language.statements import CreateFunction
-from penstock.model.function import Function, Parameter, PythonCode
+from penstock.model.function import ID_DIGITS, Function, Parameter, PythonCode
 
 Types = str | Mapping[str, str]  # "price double, symbol string", or the same by name
 F = TypeVar("F", bound=Callable[..., Any])
 VERSION: Final = f"{sys.version_info[0]}.{sys.version_info[1]}"
-ID: Final = 10  # characters of the digest that tell one version of a function from another
 _MARK: Final = "__penstock_function__"
 _HINTS: Final[Mapping[Any, str]] = {
     bool: "boolean",
@@ -45,7 +44,7 @@ class Wish:
     parameters: Types | None = None
     returns: str | None = None
     vectorised: bool = False
-    expensive: bool = False
+    expensive: bool | None = None
 
 
 def function(
@@ -53,7 +52,7 @@ def function(
     parameters: Types | None = None,
     returns: str | None = None,
     vectorised: bool = False,
-    expensive: bool = False,
+    expensive: bool | None = None,
 ) -> Callable[[F], F]:
     """Mark a function of a project's ``functions.py`` as one that queries may call by its name."""
 
@@ -79,7 +78,7 @@ def define_python(name: str, called: Callable[..., Any], wish: Wish) -> Function
     parameters, returns = types_of(name, called, called, wish)
     check_arity(name, called, parameters)
     digest = digest_of([(p.name, p.type) for p in parameters], returns, wish.vectorised, called)
-    told = digest, wish.vectorised, VERSION, origin_of(called), digest[:ID]
+    told = digest, wish.vectorised, VERSION, origin_of(called), digest[:ID_DIGITS]
     code = PythonCode(*told, expensive=wish.expensive)
     return Function(name, parameters, returns, "", code)
 

@@ -13,6 +13,7 @@ from penstock.language.grammar.limits import MAX_LIST
 from penstock.language.grammar.operators import OR
 from penstock.language.grammar.readings import SIGNS
 from penstock.language.grammar.terms import Terms
+from penstock.language.grammar.words import IN_BRACKETS
 
 
 class Calls(Terms):
@@ -99,7 +100,7 @@ class Calls(Terms):
             call = found
         if self._at(TokenType.OVER):
             if self._next.token_type in (TokenType.L_PAREN, TokenType.IDENTIFIER):
-                self._refuse("window functions (OVER)")
+                self._refuse("window functions (OVER)", hint=IN_BRACKETS)
             if self._next and self._bare(self._next):
                 self._refuse("window functions (OVER)", hint=advice(self._curr.text))
         return call

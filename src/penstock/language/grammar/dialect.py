@@ -22,7 +22,7 @@ from penstock.language.grammar.limits import LONGEST_WINDOW_US, MAX_JOINS, MAX_K
 from penstock.language.grammar.literals import is_plain_word, quote
 from penstock.language.grammar.order_by import OrderByGrammar
 from penstock.language.grammar.readings import CLAUSES, RESERVED, SIGNS
-from penstock.language.grammar.words import REFUSED_CLAUSES, STRINGS
+from penstock.language.grammar.words import IN_BRACKETS, REFUSED_CLAUSES, STRINGS
 from penstock.model.duration import format_duration
 from penstock.model.window import Window
 
@@ -36,6 +36,7 @@ _JOINS: Final = {
     "LATERAL": "LATERAL VIEW and lateral joins",
 }
 _TWO_WORDS: Final = re.compile(r"[A-Z][ -][A-Z]")  # GROUP BY, USER-DEFINED: each word may be a name
+_STREAM_OF_ITS_OWN: Final = "Make the inner query a stream of its own, CREATE STREAM name AS SELECT …, and read that."
 _PARTITION_HINT: Final = "Write [PARTITION BY symbol ROWS 100 SLIDE 10]."
 
 
@@ -112,7 +113,7 @@ class SelectGrammar(OrderByGrammar):
     def _select(self) -> exp.Select:
         """Read one SELECT up to its options."""
         if self._at(TokenType.WITH):
-            self._refuse("common table expressions (WITH)")
+            self._refuse("common table expressions (WITH)", hint=_STREAM_OF_ITS_OWN)
         self._expect(TokenType.SELECT, "SELECT")
         if self._at(TokenType.HINT):
             self._refuse("hints")
@@ -141,7 +142,8 @@ class SelectGrammar(OrderByGrammar):
             if self._at_word(*words.split()):
                 alias = not self._next or self._next.text.lower() in CLAUSES | {"join"}
                 place = self._place_of_words(len(words.split()))
-                self._refuse(what, place, hint=advice(self._curr.text) if alias else None)
+                told = IN_BRACKETS if words == "WINDOW" else None
+                self._refuse(what, place, hint=advice(self._curr.text) if alias else told)
         self._fail(f"unexpected {self._shown()}")
 
     def _items(self) -> list[exp.Expr]:
@@ -177,7 +179,7 @@ class SelectGrammar(OrderByGrammar):
         if self._at(TokenType.DOT):
             self._refuse("names of streams and tables with a dot")
         if self._at(TokenType.L_PAREN):
-            self._refuse("table functions")
+            self._refuse("table functions", hint=IN_BRACKETS)
         placed(table, table.this.meta["place"])
         window = self._window()
         alias = self._table_alias()

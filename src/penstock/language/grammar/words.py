@@ -11,6 +11,7 @@ from penstock.language.grammar.readings import CLAUSES, NO_TABLE_ALIAS, RESERVED
 
 STRINGS: Final = (TokenType.STRING, TokenType.RAW_STRING)
 # What may follow or begin a SELECT elsewhere, and is named in the refusal here.
+IN_BRACKETS: Final = "A window stands behind its stream, in brackets: trades [RANGE 1 DAY SLIDE 1 DAY]."
 REFUSED_CLAUSES: Final = (
     ("SORT BY", "SORT BY clauses"),
     ("CLUSTER BY", "CLUSTER BY clauses"),

@@ -17,13 +17,14 @@ class OperatorPlan:
     queries: tuple[str, ...]  # that call it
     cost_us: float | None  # that it takes for a row; None: it has not run yet
     waiting: int  # rows that wait for it
+    measured_us: float | None = None  # that it took for a row in the pass, for which it left; None: it is marked
 
     def line(self) -> str:
         """Print it on a line."""
         cost = "not measured yet" if self.cost_us is None else f"{self.cost_us:,.0f} µs a row"
-        return (
-            f"{shown(self.call)}: {cost}, {counted(self.waiting, 'row waits', 'rows wait')} for {_names(self.queries)}"
-        )
+        waiting = f"{counted(self.waiting, 'row waits', 'rows wait')} for {_names(self.queries)}"
+        left = "" if self.measured_us is None else f"; left the pass as measured, at {self.measured_us:,.0f} µs a row"
+        return f"{shown(self.call)}: {cost}, {waiting}{left}"
 
 
 @dataclass(frozen=True, slots=True)

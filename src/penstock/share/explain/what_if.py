@@ -18,6 +18,7 @@ from penstock.share.weave.tree_costs import beside
 
 MOST_NAMES: Final = 8
 MICROS: Final = 1e6
+_UNITS: Final = (("second", 1), ("minute", 60), ("hour", 3_600), ("day", 86_400))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,19 @@ class WhatIf:
         lines = [
             f"stream {self.stream}: the query {joins}" + (f" beside {_listed(self.beside)}" if self.beside else ""),
             f"  {self._partials}",
-            f"  weaveability {self.weaveability:.2f}; edges {self.edges_before:.4g} → {self.edges_after:.4g} a second",
+            f"  {self._edges}",
             f"  costs {_micros(more)} more a second of event time ({self.cost_before * MICROS:,.1f} → "
             f"{self.cost_after * MICROS:,.1f}); alone it would cost {self.cost_alone * MICROS:,.1f}",
         ]
         return "\n".join(map(shown, lines))
+
+    @property
+    def _edges(self) -> str:
+        """Say how many edges it has in common with the tree, and how often slices end before and after."""
+        unit, seconds = next((u for u in _UNITS if self.edges_after * u[1] >= 1), _UNITS[-1])
+        before, after = (f"{rate * seconds:,.3g}" for rate in (self.edges_before, self.edges_after))
+        common = "" if self.new_tree else f"{self.weaveability:.0%} of the edges of its windows are the tree's; "
+        return f"{common}{after} edges a {unit}, {before} without it"
 
     @property
     def _partials(self) -> str:

@@ -37,6 +37,12 @@ class OperatorCall:
     arguments: tuple[Compiled, ...]  # over stored columns, and columns of other operators
     needs: tuple[str, ...]  # the other operators among these
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Return the other operators whose values are its arguments."""
+        read = {name for argument in self.arguments for name in argument.names}
+        return tuple(name for name in self.needs if name in read)
+
     def __str__(self) -> str:
         """Print the call."""
         return self.text

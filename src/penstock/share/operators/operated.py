@@ -49,8 +49,8 @@ class OperatedQuery:
 
 
 def expensive_functions(functions: Iterable[Function]) -> dict[str, Function]:
-    """Return the functions that are marked as expensive, by the name that calls have in canonical text."""
-    marked = (one for one in functions if one.python is not None and one.python.expensive)
+    """Return the functions that are marked or measured as expensive, by the name that calls have in canonical text."""
+    marked = (one for one in functions if one.python is not None and one.python.is_operator)
     return {one.pinned: one for one in marked}
 
 
@@ -72,6 +72,7 @@ def _types_of(before: str, columns: Iterable[Column]) -> dict[str, pa.DataType]:
 def calls_any(definition: Definition, expensive: Mapping[str, Function]) -> bool:
     """Tell whether a query calls one of the functions."""
     texts = [definition.typed.where or "", *definition.query.keys]
+    texts += [] if definition.query.is_continuous else [definition.query.text]
     return any(f"{name}(" in text for name in expensive for text in texts)
 
 

@@ -34,6 +34,7 @@ from penstock.language.functions.fingerprint import is_own
 from penstock.language.functions.python_functions import VERSION
 from penstock.model.function import Function, PythonCode
 from penstock.spark.functions import child_processes, udaf_worker, udf_worker, users_code
+from penstock.spark.functions.measured_costs import measured
 from penstock.spark.functions.udaf_worker import UdafWorker
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.spark.job.attempt import always_true
@@ -233,4 +234,5 @@ def _in_spark(session: SparkSession, function: Function, *, apart: bool) -> Any:
     caller = UdfWorker(function.name, pickled, code.version, code.vectorised, result, apart)
     struct = T.StructType([T.StructField("value", returns), T.StructField("error", T.StringType())])
     arrow = PythonEvalType.SQL_SCALAR_ARROW_UDF  # needs no pandas
-    return UserDefinedFunction(lambda *arguments: caller(*arguments), struct, function.name, arrow)
+    called = (lambda *arguments: caller(*arguments)) if apart else measured(session, function.pinned, caller)
+    return UserDefinedFunction(called, struct, function.name, arrow)

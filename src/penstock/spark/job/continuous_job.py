@@ -27,6 +27,7 @@ from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.sources.computed_columns import inputs_of
 
 HASH: Final = "h"  # of what is answered of a row: the second thing that few rows are sorted by
+ASKED: Final = "__asked"  # whether somebody takes a row
 FAILURES: Final = "e"  # a bit for each expression that may fail, and did; not there if none may
 MOST_FAILING: Final = 62  # expressions that have a bit of their own; all others share one more
 
@@ -97,6 +98,11 @@ class ContinuousJob(PartialsJob):
         self._columns = keep([*(written(text, name) for name, text in found.items()), *last])
         hash_of = f"xxhash64({', '.join(hashed)})" if hashed else "0L"
         self._hashed = keep([*self._columns.columns, written(hash_of, HASH)])
+        masked = {name: text for name, text in found.items() if name != FAILURES} | {HASH: hash_of}
+        answered = {part_name(part) for part in range(len(cells))}
+        asked = {n: text if n in answered else f"IF({ASKED}, {text}, NULL)" for n, text in masked.items()}
+        self._marked = keep([written("*"), written(self._taken, ASKED)])
+        self._every = keep([*(written(text, name) for name, text in asked.items()), *last])
 
     def taken(
         self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, hashed: bool = False
@@ -106,6 +112,15 @@ class ContinuousJob(PartialsJob):
         if self._attempts is not None:
             rows = self._attempts.select(rows)
         return (self._hashed if hashed else self._columns).select(rows)
+
+    @property
+    def can_send_every_row(self) -> bool:
+        """Tell whether rows that nobody takes may be sent, too: each is there once, and no output may fail."""
+        return not (self.plan.fallible or self.layout.plan.joins or self.layout.doubtful)
+
+    def every(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
+        """Select the time of every row, and what is answered of those that somebody takes, with a hash of it."""
+        return self._every.select(self._marked.select(self.rows(batch, tables, bounds)))
 
 
 def _narrow(part: CellPart, text: str) -> str:

@@ -22,13 +22,14 @@ from pyspark.sql import functions as F
 from penstock.kernel.row_aggregation import RowAggregation
 from penstock.kernel.row_placement import RowPlacement, can_be_placed
 from penstock.kernel.row_projection import RowProjection
-from penstock.kernel.signing import Signing
+from penstock.kernel.signing import Sent, Signing
 from penstock.model.query import Join
 from penstock.share.conditions.cell_parts import ConditionGroupMemory
 from penstock.share.layout import Layout
 from penstock.spark.answers.executor_state import Collecting
 from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
+from penstock.spark.job.counted_rows import counts_told
 from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.jvm_columns import CollectedRows, JvmColumns, keep, plan, with_texts, written
 from penstock.spark.job.literals import quoted
@@ -119,7 +120,9 @@ class PartialsJob:
 
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials here; None: Spark has to run the job."""
-        return None
+        if (told := counts_told(batch, self.layout, bounds)) is not None:
+            self.signing.sent = Sent()  # nothing was
+        return told
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark run the job, and give its partials their signatures."""
@@ -210,7 +213,7 @@ class RowsJob(PartialsJob):
     def _without_spark(self, batch: DataFrame, bounds: Bounds) -> pa.Table | None:
         """Compute the partials of rows that the driver holds, where only plain columns are asked for."""
         if not isinstance(batch, HeldRows):
-            return None
+            return None if self.beside is not None else super()._without_spark(batch, bounds)
         sent = self._projection.sent(batch.rows, bounds.watermark_us, bounds.ahead_us, bounds.edges)
         return None if sent is None else self._aggregated(sent, bounds)
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.kernel.join_index import COMMIT, JUDGED, TIME
+from penstock.kernel.join_index import COMMIT, JUDGED, PLACE, TIME
+from penstock.model.arrays import Int64Array
 from penstock.model.schema import Stream
 from penstock.model.stream_join import JoinNeeds, code_name
 from penstock.spark.job.literals import quoted
@@ -25,6 +29,17 @@ from penstock.spark.kept_rows.dead_letters import is_valid, micros_of
 from penstock.store.files import damaged
 
 ALL_TIME = 1 << 62
+WRITTEN_AGAIN_FROM: Final = 50_000  # rows: fewer are left as they are
+GROWN: Final = 4  # times as many rows as are needed: they are written again without the others
+
+
+@dataclass(frozen=True, slots=True)
+class LastRows:
+    """Rows that a join needs, however old they are, besides all since a time."""
+
+    ids: Int64Array
+    first_us: int  # the time of the oldest
+    since_us: int
 
 
 class JoinRows:
@@ -36,6 +51,8 @@ class JoinRows:
         self.folders = CommitFolders(folder, "joining")
         self._fresh: dict[int, pa.Table] = {}  # by commit, until all joins have taken them
         self._kept_for: dict[Hashable, tuple[int, int]] = {}  # join → last commit taken, and the first time it needs
+        self._last_rows: dict[Hashable, LastRows] = {}  # of joins that need some rows of any time, before that time
+        self._looked_at = 0  # rows, when they were written again
         self._lock = threading.RLock()
 
     def keep(self, batch: DataFrame, number: int, watermark_us: int, ahead_us: int, needs: JoinNeeds) -> None:
@@ -46,7 +63,10 @@ class JoinRows:
         valid = batch.select(
             *(F.col(quoted(name)) for name in needs.columns), F.expr(micros_of(self.stream.time)).alias(TIME)
         )
+        found = "true" if needs.whole else found
         rows = valid.where(is_valid(TIME, ahead_us)).where(found).select("*", *codes).toArrow()
+        if needs.whole:
+            rows = rows.append_column(PLACE, pa.array(np.arange(rows.num_rows, dtype=np.int64)))
         for name, value in ((JUDGED, watermark_us), (COMMIT, number)):
             rows = rows.append_column(name, pa.repeat(pa.scalar(value, pa.int64()), rows.num_rows))
         times = rows[TIME]
@@ -89,9 +109,18 @@ class JoinRows:
             self._kept_for[join] = taken, since_us
             self._let_go()
 
+    def keep_last(self, join: Hashable, taken: int, last: LastRows) -> None:
+        """Note the same of a join that needs some older rows as well; all others go where they are many."""
+        with self._lock:
+            self._last_rows[join] = last
+            self._kept_for[join] = taken, min(last.since_us, last.first_us)
+            self._let_go()
+            self._write_again()
+
     def leave(self, join: Hashable) -> None:
         """Forget what a join needed that is gone."""
         with self._lock:
+            self._last_rows.pop(join, None)
             self._kept_for.pop(join, None)
             self._let_go()
 
@@ -116,6 +145,28 @@ class JoinRows:
         """Return how much memory the rows take that some join has not taken yet."""
         return sum(rows.nbytes for rows in list(self._fresh.values()))
 
+    def _write_again(self) -> None:
+        """Write the folders again that all joins have taken, without rows that none needs, once these are many."""
+        taken = min(number for number, _ in self._kept_for.values())
+        known = {join: since_us for join, (_, since_us) in self._kept_for.items()}
+        since = known | {join: last.since_us for join, last in self._last_rows.items()}
+        spans = [span for span in self.folders.spans if span.last <= taken]
+        held = sum(map(self.folders.rows_in, spans))
+        if len(spans) < 2 or held < max(WRITTEN_AGAIN_FROM, GROWN * self._looked_at):
+            return
+        rows = pa.concat_tables([self._of(span) for span in spans], promote_options="default")
+        times = np.asarray(rows[TIME].to_numpy(), np.int64)
+        wanted = times >= min(since.values())
+        if PLACE not in rows.column_names:
+            return
+        ids = row_ids(rows)
+        for last in self._last_rows.values():
+            wanted |= np.isin(ids, last.ids)
+        self._looked_at = int(wanted.sum())
+        if 0 < self._looked_at <= held // GROWN:
+            self.folders.replace(spans, rows.filter(pa.array(wanted)))
+            self.folders.delete(spans)
+
     def _let_go(self) -> None:
         """Delete files that no join needs, and let go of rows in memory that all have taken."""
         if not self._kept_for:
@@ -124,6 +175,13 @@ class JoinRows:
         since_us = min(time for _, time in self._kept_for.values())
         self._fresh = {n: rows for n, rows in self._fresh.items() if n > taken}
         self.folders.remove([span for span in self.folders.passed(since_us)[1] if span.last <= taken])
+
+
+def row_ids(rows: pa.Table) -> Int64Array:
+    """Number rows by their commit and their place in it; those of before there were places are never written again."""
+    places = rows[PLACE].fill_null(-1)
+    commits = np.asarray(rows[COMMIT].to_numpy(), np.int64)
+    return (commits << 32) + np.asarray(places.to_numpy(), np.int64)
 
 
 def hash_of(keys: tuple[str, ...], types: dict[str, str]) -> Column:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -177,6 +178,14 @@ class TakenRows:
         """Read what operators had computed of a commit's queued rows; None: nothing that was committed."""
         numbers = self._numbers(f"outputs-{queued:012d}-", ".arrow")
         return read_arrow_file(self._outputs(queued, numbers[-1]), None) if numbers else None
+
+    def outputs_bytes(self) -> int:
+        """Return the size of what operators have computed for those who still wait."""
+        size = 0
+        for name in names_in(self.folder) if self.folder.is_dir() else ():
+            with suppress(FileNotFoundError):  # removed meanwhile
+                size += (self.folder / name).stat().st_size if name.startswith("outputs-") else 0
+        return size
 
     def remove_outputs(self, queued: int, before: int = MANY) -> None:
         """Remove what nobody waits for any more, or what was written before a commit that wrote it anew."""

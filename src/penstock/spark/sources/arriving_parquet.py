@@ -1,4 +1,8 @@
-"""Looks into Parquet files as they come: whether they are whole, have the columns in use, and hold nanoseconds."""
+"""Looks into Parquet files as they come: whether they are whole, have the columns in use, and hold nanoseconds.
+
+Their footers also tell how many rows a batch has and of which times, so that no job has to count them where no query
+has a window.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
 
 from penstock.model.schema import Stream
+from penstock.spark.job.counted_rows import CountedRows
 from penstock.spark.sources.arriving_files import ArrivingFiles, ReadAgain
 from penstock.spark.sources.nanoseconds import nanoseconds_of, rounded_columns, said_of
+from penstock.spark.sources.parquet_times import times_in
 from penstock.spark.sources.unreadable import MEND
 
 
@@ -22,17 +29,31 @@ class ArrivingParquet(ArrivingFiles):
         """Begin without a file seen."""
         super().__init__(stream, checkpoint, tell, again)
         self._rounded: frozenset[str] = frozenset()  # columns of which users know
+        self._footers: dict[str, pq.FileMetaData] = {}  # of the batch that is looked at
         self._may_lack = any(k.lower() == "mergeschema" and v.lower() == "true" for k, v in stream.options.items())
 
     def _looked_into(self, path: str, needed: Sequence[str]) -> bool:
         """Refuse a file that cannot be read, unless it is to be passed over; tell whether it holds nanoseconds."""
         if not self._forgiving:
-            return self._has_nanoseconds(path, needed, self._checked(path, needed))
+            footer = self._footers[path] = self._checked(path, needed)
+            return self._has_nanoseconds(path, needed, footer)
         try:
             file = pq.read_metadata(path)
         except (OSError, pa.ArrowException):
             return False
         return self._has_nanoseconds(path, needed, file)
+
+    def _counted(self, batch: DataFrame, paths: Sequence[str]) -> DataFrame:
+        """Tell of a batch how many rows it has and of which times, if the footers of all its files do.
+
+        A file may be passed over where unreadable ones are, and a folder named after a column says what its times are.
+        """
+        footers, self._footers = self._footers, {}
+        time = next((column for column in self.stream.columns if column.name == self.stream.time), None)
+        if time is None or any(p not in footers or f"/{time.name}=".lower() in p.lower() for p in paths):
+            return batch
+        times = times_in((footers[path] for path in paths), time)
+        return batch if times is None else CountedRows(batch, times)
 
     def _has_nanoseconds(self, path: str, needed: Iterable[str], file: pq.FileMetaData) -> bool:
         """Tell whether a file holds columns in use in nanoseconds; the first time, tell users."""

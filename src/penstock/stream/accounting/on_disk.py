@@ -61,8 +61,15 @@ def keys(runner: StreamRunner) -> Iterator[Holding]:
 
 
 def taken(runner: StreamRunner) -> Iterator[Holding]:
-    """List the rows that continuous queries took, by what each has taken since the engine's start."""
+    """List the rows that continuous queries took, by what each has taken since the engine's start.
+
+    Beside them lies what operators have computed for queries that still wait.
+    """
     mine = [one.id for one in runner.catalog.definitions(runner.stream.name) if one.query.is_continuous]
     shares, _ = runner.pipeline.continuous.figures.read()
     weights = [shares[number].bytes if number in shares else 0.0 for number in mine]
-    yield Holding(runner.pipeline.continuous.rows.folders.bytes_held(), mine or queries_fed(runner), weights or None)
+    rows, queues = runner.pipeline.continuous.rows, runner.pipeline.continuous.operators
+    yield Holding(rows.folders.bytes_held(), mine or queries_fed(runner), weights or None)
+    if stored := rows.outputs_bytes():
+        waiting = {number for _, queries in queues.held() for number in queries}
+        yield Holding(stored, sorted(waiting) or queries_of(runner))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from penstock.errors import UnknownQuery, Unsupported, WrongType
 from penstock.evaluate.typed import EACH_ROW, Definition
 from penstock.kernel.versions import VERSION, Version
 from penstock.language.options import moment_us
-from penstock.stream.continuous.query_rows import QueryRows
+from penstock.stream.continuous.query_rows import Place, QueryRows
 from penstock.stream.pipeline import Pipeline
 from penstock.stream.query_windows import NEVER
 
@@ -37,9 +37,43 @@ def shown_rows(
 
 def query_rows(catalog: Catalog, pipeline: Pipeline, definition: Definition) -> QueryRows:
     """Return the rows of the definitions of a query that have its columns, each as the last of them that took it."""
+    chosen = _alike(catalog, definition)
+    return QueryRows(pipeline, chosen, _taken_again(chosen, pipeline, pipeline.progress.windows.past_taken))
+
+
+def subscribed_rows(catalog: Catalog, pipeline: Pipeline, definition: Definition, edition: int) -> QueryRows:
+    """Return the rows of a query as one is told of them who began at a definition: none of them twice.
+
+    What that definition or an earlier one takes again of the past comes with the later of them. What later definitions
+    take again is not told once more.
+    """
+    chosen = _alike(catalog, definition)
+    known = [one for one in chosen if one.id <= edition]
+    asked = {one.id for one in known}
+    return QueryRows(pipeline, chosen, _taken_again(known, pipeline, asked), edition)
+
+
+def edition_at(catalog: Catalog, pipeline: Pipeline, definition: Definition, after: Place | None) -> int:
+    """Return the newest definition whose past is among the rows that a subscription is given, from its place on.
+
+    A place of an earlier version does not say so: then it is the one that took the rows of its commit, or the last one
+    before.
+    """
+    if after is None:
+        return definition.id
+    if len(after) == 3:
+        return int(after[2])
+    own, log = {one.id for one in _answering(catalog, definition)}, pipeline.continuous.rows
+    for commit in reversed([one for one in log.commits() if one.number <= after[0]]):
+        if took := own & log.plan(commit.plan)[0].by_definition.keys():
+            return max(took)
+    return definition.id
+
+
+def _alike(catalog: Catalog, definition: Definition) -> list[Definition]:
+    """List the definitions of a query that have its columns, the one it has now last."""
     *earlier, last = _answering(catalog, definition)
-    chosen = [*(one for one in earlier if one.typed.schema == last.typed.schema), last]
-    return QueryRows(pipeline, chosen, _taken_again(chosen, pipeline))
+    return [*(one for one in earlier if one.typed.schema == last.typed.schema), last]
 
 
 def _answering(catalog: Catalog, definition: Definition) -> list[Definition]:
@@ -66,9 +100,12 @@ def _all_versions(rows: Mapping[int, QueryRows], limit: int | None, since_us: in
     return whole if limit is None else whole.slice(max(0, whole.num_rows - limit))
 
 
-def _taken_again(definitions: Sequence[Definition], pipeline: Pipeline) -> dict[int, int]:
-    """Find from when on later definitions, which asked for the past and have it, took the rows of earlier ones."""
-    known, found, until_us = pipeline.progress.windows.past_taken, dict[int, int](), NEVER
+def _taken_again(definitions: Sequence[Definition], pipeline: Pipeline, known: Collection[int]) -> dict[int, int]:
+    """Find from when on later definitions that asked for the past took the rows of earlier ones.
+
+    ``known`` are those that have it, or will have.
+    """
+    found, until_us = dict[int, int](), NEVER
     for definition in reversed(definitions):
         if until_us < NEVER:
             found[definition.id] = until_us

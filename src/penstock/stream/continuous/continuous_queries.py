@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from penstock.errors import SourceError
@@ -17,11 +16,11 @@ from penstock.store.taken_plan import TakenCommit
 from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.context import StreamContext
 from penstock.stream.continuous.charged_rows import Charged, charged_for, pause
-from penstock.stream.continuous.row_storing import RowStoring
+from penstock.stream.continuous.row_storing import RowStoring, TakenBatch
 from penstock.stream.continuous.running_plan import RunningPlan, is_of
 from penstock.stream.continuous.stored_rows import StoredRows
 from penstock.stream.derived.row_times import RULERS
-from penstock.stream.figures.row_figures import DividedRows, RowFigures
+from penstock.stream.figures.row_figures import RowFigures
 from penstock.stream.metrics import Metrics
 from penstock.stream.operators.answering import open_operators
 from penstock.stream.past_rows import PastRows
@@ -31,18 +30,8 @@ from penstock.stream.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+ALL_SENT: Final = 100_000  # rows of the last batch: up to so many, all are sent where they have to be counted
 SMALL_BATCH: Final = 20_000  # rows of the last batch: up to so many, a plan that is new runs interpreted
-
-
-@dataclass(frozen=True, slots=True)
-class TakenBatch:
-    """What came of a batch for continuous queries: what is stored, who failed, and what it cost."""
-
-    commit: TakenCommit | None = None
-    charged: tuple[Charged, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    divided: DividedRows | None = None
-    seconds: float = 0.0
 
 
 class ContinuousQueries:
@@ -71,12 +60,16 @@ class ContinuousQueries:
 
     # -- a batch -------------------------------------------------------------------------------------------------
 
-    def take(self, batch: DataFrame, at: Snapshot, bounds: Bounds, number: int, rows: int | None) -> TakenBatch:
+    def take(
+        self, batch: DataFrame, at: Snapshot, bounds: Bounds, number: int, rows: int | None, *, counting: bool = False
+    ) -> TakenBatch:
         """Store the rows of a batch that some query takes; a query that fails on one of them takes none.
 
-        ``rows`` are those of the batch before. Nothing holds before the commit of that number is made.
+        ``rows`` are those of the batch before. Nothing holds before the commit of that number is made. If nobody else
+        is ``counting`` the rows, the times of all are told where these are few.
         """
         self._storing.is_small = rows is not None and rows <= SMALL_BATCH
+        self._storing.tells_times = counting and (rows is None or rows <= ALL_SENT)
         judged = bounds.watermark_us if self.progress.clock.watermark_us is not None else None
         return self.take_of(batch, self.answering(at), at, bounds, TakenCommit(number, -1, 0, judged, 0))
 
@@ -84,20 +77,22 @@ class ContinuousQueries:
         self, batch: DataFrame, definitions: Sequence[Definition], at: Snapshot, bounds: Bounds, commit: TakenCommit
     ) -> TakenBatch:
         """Store the rows that some of these queries take, until none of them fails on any."""
-        began, charged = time.perf_counter(), list[Charged]()
+        began, charged, times = time.perf_counter(), list[Charged](), None
         self.rows.forget(commit.number)
         while definitions:
             running = self._running(definitions, at)
             frames, versions = self.tables.current(running.plan.layout.plan.joins, at.tables)
             found = self._storing.store(running, batch, frames, bounds, commit)
+            times = found.times or times
             if not found.failed:
                 seconds = time.perf_counter() - began
-                return TakenBatch(found.commit, tuple(charged), versions, found.divided, seconds)
+                return TakenBatch(found.commit, tuple(charged), versions, found.divided, seconds, times)
             charged += charged_for(found.failed, running, batch, frames, bounds)
             gone = {one.definition.id for one in charged}
             definitions = [d for d in definitions if d.id not in gone]
             self.rows.forget(commit.number)
-        return TakenBatch(None, tuple(charged), seconds=time.perf_counter() - began if charged else 0.0)
+        seconds = time.perf_counter() - began if charged else 0.0
+        return TakenBatch(None, tuple(charged), seconds=seconds, times=times)
 
     def asks_for_past(self, at: Snapshot) -> bool:
         """Tell whether a query asks for rows of the past that are not among its rows."""
@@ -110,7 +105,7 @@ class ContinuousQueries:
         Queries that ask from the same time on are answered together; there may be more of others.
         """
         known, clock = self.progress.windows.past_taken, self.progress.clock
-        known &= {d.id for d in at.continuous}
+        known &= {number for d in at.continuous for number in self.log.catalog.editions(d.name)}  # results ask for them
         asking = [d for d in at.continuous if since_of(d.query) is not None and d.id not in known]
         if clock.seen_until_us is None or not asking:
             known |= {d.id for d in asking}
@@ -119,6 +114,7 @@ class ContinuousQueries:
         together = [d for d in asking if self.asked_since(d.typed) == since]
         known |= {d.id for d in together}
         bounds = Bounds(BEFORE_ALL_TIME, clock.seen_until_us, clock_us=clock_us)
+        self._storing.tells_times = False
         since_us = since if isinstance(since, int) else None
         try:
             rows = past.rows(since_us, clock.seen_until_us, clock.source)

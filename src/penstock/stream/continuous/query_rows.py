@@ -15,21 +15,28 @@ from penstock.store.taken_plan import TakenCommit
 from penstock.stream.continuous.row_answers import answers_of_query
 from penstock.stream.pipeline import Pipeline
 
-Place = tuple[int, int]  # a commit, and the ordinal of a row in it
+# A commit, the ordinal of a row in it, and the number of the newest definition whose past is among the rows.
+Place = tuple[int, int] | tuple[int, int, int]
 
 
 class QueryRows:
     """The rows that the definitions of one query have answered."""
 
     def __init__(
-        self, pipeline: Pipeline, definitions: Sequence[Definition], until_us: Mapping[int, int] | None = None
+        self,
+        pipeline: Pipeline,
+        definitions: Sequence[Definition],
+        until_us: Mapping[int, int] | None = None,
+        edition: int | None = None,
     ) -> None:
         """Take all definitions with the same columns; the last one is the query as it is.
 
-        ``until_us`` tells from when on a later definition has answered the rows of an earlier one, too.
+        ``until_us`` tells from when on a later definition has answered the rows of an earlier one, too. Of definitions
+        later than an ``edition``, rows of the past are left out.
         """
         self.pipeline, self.definitions, self.last = pipeline, definitions, definitions[-1]
         self.until_us = until_us or {}
+        self.edition = self.last.id if edition is None else edition
 
     def newest(self, limit: int | None = None, since_us: int | None = None) -> pa.Table:
         """Return the rows that are kept, at most so many of the newest, of a time or later."""
@@ -45,7 +52,7 @@ class QueryRows:
 
     def after(self, place: Place) -> Iterator[pa.Table]:
         """Read the rows after a place, a commit's at a time; raise if some of them are gone."""
-        if place[0] < self._log.expired and place != BEFORE_ALL:
+        if place[0] < self._log.expired and place[:2] != BEFORE_ALL:
             what = f'rows of query "{self.last.name}" after commit {place[0]} are kept no longer'
             hint = "Begin with after=None, and give the query a longer keep."
             raise StateError(what, detail=f"Rows up to commit {self._log.expired} are gone.", hint=hint)
@@ -79,6 +86,8 @@ class QueryRows:
 
     def _said_by(self, definition: Definition, commit: TakenCommit, floor: int | None) -> Iterator[pa.Table]:
         """Read the rows of one commit that a definition took, but for those that a later one took again."""
+        if commit.past and definition.id > self.edition:
+            return
         until_us = self.until_us.get(definition.id)
         for table in answers_of_query(self._log, definition, commit, floor):
             yield table if until_us is None else table.filter(_before(table, until_us))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,12 +13,14 @@ from penstock.kernel.defects import is_of_spark
 from penstock.share.continuous import part_name
 from penstock.spark.functions.register import isolate
 from penstock.spark.job.continuous_job import FAILURES
+from penstock.spark.job.counted_rows import SentTimes
 from penstock.spark.job.jvm_columns import size_in_bytes
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import TakenRows, numbers_of
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.aggregation_choice import MAX_RESULT
+from penstock.stream.continuous.charged_rows import Charged
 from penstock.stream.continuous.running_plan import FailedQuery, RunningPlan
 from penstock.stream.figures.row_figures import DividedRows, nothing_stored
 
@@ -36,6 +38,19 @@ class Selected:
     commit: TakenCommit | None = None
     failed: Sequence[FailedQuery] = ()
     divided: DividedRows | None = None
+    times: SentTimes | None = None  # of all rows of the batch, if they were sent
+
+
+@dataclass(frozen=True, slots=True)
+class TakenBatch:
+    """What came of a batch for continuous queries: what is stored, who failed, and what it cost."""
+
+    commit: TakenCommit | None = None
+    charged: tuple[Charged, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    divided: DividedRows | None = None
+    seconds: float = 0.0
+    times: SentTimes | None = None  # of all rows of the batch, if they were sent
 
 
 class RowStoring:
@@ -45,6 +60,7 @@ class RowStoring:
         """Store into a log."""
         self.rows = rows
         self.is_small = False  # the last batch: a plan that is new runs interpreted
+        self.tells_times = False  # of every row: somebody has to count the rows of the next batch, and they are few
         self._taken: int | None = None  # rows of the last batch; None: there was none yet
 
     def store(
@@ -76,11 +92,15 @@ class RowStoring:
         commit: TakenCommit,
     ) -> Selected:
         """Run the job, here or by executors, and work out who takes its rows."""
+        times = None
         if self._is_few(batch):
-            rows = running.few(batch, frames, bounds, young=self.is_small)
+            if self.tells_times and running.job.can_send_every_row:
+                rows, times = running.few_of_all(batch, frames, bounds, young=self.is_small)
+            else:
+                rows = running.few(batch, frames, bounds, young=self.is_small)
             learned = running.learn(rows)
             if failed := running.failed(rows, learned):
-                return Selected(failed=failed)
+                return Selected(failed=failed, times=times)
             nobody = running.takers.nobody(running.fragments(rows))
             rows = rows.filter(pa.array(~nobody)) if nobody.any() else rows
             stored = rows.drop_columns([FAILURES]) if FAILURES in rows.column_names else rows
@@ -92,7 +112,7 @@ class RowStoring:
                 return Selected(failed=failed)
         self._taken = stored.num_rows
         if not stored.num_rows:
-            return Selected(divided=nothing_stored([one.id for one in running.plan.definitions]))
+            return Selected(divided=nothing_stored([one.id for one in running.plan.definitions]), times=times)
         if running.number is None:
             running.number = commit.number
             known = running.takers
@@ -103,7 +123,7 @@ class RowStoring:
         last_us = int(np.max(numbers_of(stored, TIME)))
         found = replace(commit, plan=running.number, rows=stored.num_rows, last_us=last_us)
         self.rows.add(found)
-        return Selected(found, divided=running.divided(stored, self.rows.bytes_of(commit.number)))
+        return Selected(found, divided=running.divided(stored, self.rows.bytes_of(commit.number)), times=times)
 
     def _is_few(self, batch: DataFrame) -> bool:
         """Tell whether the rows that are taken of a batch are few enough for the driver."""

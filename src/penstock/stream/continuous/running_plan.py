@@ -20,6 +20,7 @@ from penstock.share.continuous import ContinuousPlan, part_name
 from penstock.share.operators.operated import OperatedQuery
 from penstock.share.plan import condition_of
 from penstock.spark.job.continuous_job import FAILURES, HASH, MOST_FAILING, ContinuousJob
+from penstock.spark.job.counted_rows import SentTimes
 from penstock.spark.job.writer import Bounds
 from penstock.spark.kept_rows.commit_folders import TIME
 from penstock.spark.kept_rows.taken_rows import numbers_of
@@ -57,15 +58,24 @@ class RunningPlan:
 
     def few(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, young: bool) -> pa.Table:
         """Run the job over a batch and have its rows here, in their order."""
+        return _ordered(self._sent(self.job.taken(batch, tables, bounds, hashed=True), young=young))
+
+    def few_of_all(
+        self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds, *, young: bool
+    ) -> tuple[pa.Table, SentTimes]:
+        """Run the job over a batch, all of whose rows are sent; tell their times beside those that somebody takes."""
+        rows = self._sent(self.job.every(batch, tables, bounds), young=young)
+        taken = np.zeros(rows.num_rows, np.bool_)
+        for numbers in self.fragments(rows).values():
+            taken |= numbers > 0
+        return _ordered(rows.filter(pa.array(taken))), SentTimes(rows[TIME])
+
+    def _sent(self, frame: DataFrame, *, young: bool) -> pa.Table:
+        """Run a job, without generated code while its plan is new."""
         settings = INTERPRETED if young and self.age < YOUNG else {}
         self.age += 1
-        with set_for_now(batch.sparkSession, settings):
-            rows = self.job.taken(batch, tables, bounds, hashed=True).toArrow()
-        ordered = in_order(rows, TIME, HASH)
-        if ordered is None:  # two rows of one time and hash are answered in the order in which they came
-            order = np.lexsort((numbers_of(rows, HASH), numbers_of(rows, TIME)))
-            ordered = rows.take(pa.array(order))
-        return ordered.drop_columns([HASH])
+        with set_for_now(frame.sparkSession, settings):
+            return frame.toArrow()
 
     def many(self, batch: DataFrame, tables: Mapping[str, DataFrame], bounds: Bounds) -> DataFrame:
         """Describe the same for executors, which write the rows."""
@@ -157,6 +167,15 @@ class RunningPlan:
             queries.append(TakingQuery(one.id, place, *self.place_of(one), queued))
         sizes = tuple(len(part.conditions) for part in self.job.parts)
         return TakenPlan(number, tuple(shapes), tuple(queries), sizes, self.expensive)
+
+
+def _ordered(rows: pa.Table) -> pa.Table:
+    """Put rows into the order of their times and hashes; of the same ones, into the order in which they came."""
+    ordered = in_order(rows, TIME, HASH)
+    if ordered is None:
+        order = np.lexsort((numbers_of(rows, HASH), numbers_of(rows, TIME)))
+        ordered = rows.take(pa.array(order))
+    return ordered.drop_columns([HASH])
 
 
 def is_of(running: RunningPlan | None, definitions: Sequence[Definition], divided: Collection[int] = ()) -> bool:

@@ -9,6 +9,8 @@ from penstock.catalog import Catalog
 from penstock.errors import LanguageError, Unsupported
 from penstock.evaluate.expressions.ddl import type_name
 from penstock.evaluate.typed import Definition, TypedQuery
+from penstock.language.binding.query_text import write_name
+from penstock.language.grammar.literals import write_string
 from penstock.language.options import says_changes
 from penstock.model.derived import TIME, answers_stream, rows_stream
 from penstock.model.query import Query
@@ -69,7 +71,7 @@ def _is_time(query: Query, placeholder: str) -> bool:
     return query.keys[int(placeholder.strip("`")[1:])] == f"`{TIME}`"
 
 
-def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
+def refuse_past(chosen: Sequence[Definition], catalog: Catalog, since: str) -> None:
     """Refuse to answer windows of the past where the answers could not be taken any more."""
     for definition in chosen:
         if catalog.makes_stream(definition.name):
@@ -80,7 +82,9 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog) -> None:
             raise Unsupported(what, hint="Name queries that emit every answer.")
         if definition.query.is_continuous:
             what = f'query "{definition.name}" has no window, and has answered the rows since it came'
-            raise Unsupported(what, hint="Alter it WITH (from = 'beginning'): results have each row once.")
+            altered = f"ALTER QUERY {write_name(definition.name)} SET (from = {write_string(since)})"
+            hint = f"Run {altered}: results have each row once, and sinks get the past from the new version."
+            raise Unsupported(what, hint=hint)
         if isinstance(definition.query.window, SessionWindow):
             what = f'query "{definition.name}" answers sessions, which begin with the rows to come'
             raise Unsupported(what, hint="Name queries with windows of time.")

@@ -29,6 +29,7 @@ class DerivedStream(StreamRunner):
     ) -> None:
         """Bring back what was committed; ``leader`` feeds it from its next step on."""
         self.leader, self.followed = leader, -1
+        self.was_held_back = False  # its watermark waited for rows that its leader has not answered with
         super().__init__(stream, catalog, pipeline, targets, self._no_source, Path())
         self.begin()
         leader.targets.followers.append(self)
@@ -46,7 +47,7 @@ class DerivedStream(StreamRunner):
         """Take what is new of the leader's commits."""
         with self._busy:
             last = self.leader.pipeline.progress.clock.number
-            if last > self.followed:
+            if last > self.followed or self.was_held_back:
                 self.take()
                 self.followed = last
             self.tick()

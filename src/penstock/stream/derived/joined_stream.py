@@ -59,6 +59,11 @@ class JoinedStream(DerivedStream):
             leader.targets.followers.append(self)
         shared.enter(self)
 
+    @property
+    def settled_us(self) -> int | None:
+        """Return the time before which no pair is to come; None: there was none yet."""
+        return self.pipeline.progress.clock.watermark_us
+
     def begin(self) -> None:
         """Go on where the last commit stood; it needs no answers of the streams that it joins."""
         batch, self.followed = self.pipeline.progress.clock.batch, NEVER

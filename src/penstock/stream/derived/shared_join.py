@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from penstock.errors import SourceError
 from penstock.kernel.join_index import COMMIT, JUDGED, OWN, TIME, JoinIndex, Match, RowRun, count_between, matches
-from penstock.model.arrays import Int64Array
+from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.stream_join import LEFT, RIGHT, RetainedRows, StreamJoin
 from penstock.stream.query_windows import NEVER
 
@@ -39,6 +39,10 @@ class JoinMember(Protocol):
     join: StreamJoin
     position: Place
 
+    @property
+    def settled_us(self) -> int | None:
+        """Return the time before which no pair is to come; None: there was none yet."""
+
     def stand_by_commit(self) -> None:
         """Go on where the last commit stood if a step failed in the middle."""
 
@@ -52,19 +56,26 @@ class JoinedPairs:
 
     rows: pa.Table
     own: dict[str, Int64Array]  # of LEFT and RIGHT, each with TIME, COMMIT and JUDGED
+    settled: bool = False  # all of them are pairs of the join: they were in their windows together
 
     def chosen(self, join: StreamJoin) -> pa.Table:
         """Choose the pairs of one join: within its ranges, of rows since it began, that would have waited."""
         left, right = ({name: self.own[side + name] for name in OWN} for side in (LEFT, RIGHT))
-        ranges = join.left.range_us, join.right.range_us
-        wanted = (right[TIME] - left[TIME] <= ranges[0]) & (left[TIME] - right[TIME] <= ranges[1])
-        wanted &= (left[TIME] + ranges[0] >= right[JUDGED]) & (right[TIME] + ranges[1] >= left[JUDGED])
-        wanted &= (left[COMMIT] > join.begins[0]) & (right[COMMIT] > join.begins[1])
+        wanted = np.ones(self.rows.num_rows, np.bool_) if self.settled else _within(join, left, right)
         read = [*(LEFT + name for name in join.left.columns), *(RIGHT + name for name in join.right.columns)]
         rows = self.rows.select(read or [LEFT + TIME])
         rows = rows if wanted.all() else rows.take(pa.array(np.flatnonzero(wanted)))
         later = np.maximum(left[TIME], right[TIME])[wanted]
         return rows.append_column(TIME, pa.array(later))
+
+
+def _within(join: StreamJoin, left: Mapping[str, Int64Array], right: Mapping[str, Int64Array]) -> BoolArray:
+    """Tell which pairs are within the ranges of a join, of rows since it began, that would have waited."""
+    ranges = join.left.range_us, join.right.range_us
+    wanted = (right[TIME] - left[TIME] <= ranges[0]) & (left[TIME] - right[TIME] <= ranges[1])
+    wanted &= (left[TIME] + ranges[0] >= right[JUDGED]) & (right[TIME] + ranges[1] >= left[JUDGED])
+    wanted &= (left[COMMIT] > join.begins[0]) & (right[COMMIT] > join.begins[1])
+    return wanted
 
 
 @dataclass(slots=True)
@@ -80,7 +91,7 @@ class JoinSideState:
 
 
 @dataclass(slots=True)
-class _Stand:
+class Stand:
     """Where a stream stands, by its last commit."""
 
     number: int
@@ -90,13 +101,15 @@ class _Stand:
 class SharedJoin:
     """All joins over two streams with the same keys."""
 
-    def __init__(self, left: StreamRunner, right: StreamRunner, join: StreamJoin) -> None:
+    def __init__(
+        self, left: StreamRunner, right: StreamRunner, join: StreamJoin, indexes: Sequence[JoinIndex] = ()
+    ) -> None:
         """Begin with no rows: those that are kept are read when they are needed."""
         self.lock = threading.RLock()
         self.members: list[JoinMember] = []
-        indexes = JoinIndex(join.left.keys), JoinIndex(join.right.keys)
+        indexes = indexes or (JoinIndex(join.left.keys), JoinIndex(join.right.keys))
         self.sides = JoinSideState(left, indexes[0], -1), JoinSideState(right, indexes[1], -1)
-        self.key = join.shared_by
+        self.key: Hashable = join.shared_by
         self._settled: SparkSession | None = None
 
     def enter(self, member: JoinMember) -> None:
@@ -127,18 +140,18 @@ class SharedJoin:
         with self.lock:
             for member in self.members:
                 member.stand_by_commit()
-            stands = [_stand(side.runner) for side in self.sides]
+            stands = [stand_of(side.runner) for side in self.sides]
             upto = (stands[0].number, stands[1].number)
             if all(member.position == upto for member in self.members):
                 return
             for number, side in enumerate(self.sides):
                 self._load(number, side, upto[number])
             known: dict[Place, JoinedPairs | None] = {}
-            watermark_us = _lesser(stands[0].watermark_us, stands[1].watermark_us)
+            watermark_us = lesser_of(stands[0].watermark_us, stands[1].watermark_us)
             for member in [member for member in self.members if member.position != upto]:
                 if member.position not in known:
                     known[member.position] = self._joined(member.position)
-                member.take_pairs(known[member.position] or _NO_PAIRS, upto, watermark_us)
+                member.take_pairs(known[member.position] or NO_PAIRS, upto, watermark_us)
             self._let_go(stands)
 
     def settled_session(self, make: Callable[[], SparkSession]) -> SparkSession:
@@ -159,7 +172,7 @@ class SharedJoin:
                     side.index.add(rows, side.loaded + 1, end)
                 side.loaded = end
 
-    def _let_go(self, stands: Sequence[_Stand]) -> None:
+    def _let_go(self, stands: Sequence[Stand]) -> None:
         """Let go of rows that no later one of the other side can find."""
         for number, side in enumerate(self.sides):
             taken = min(member.position[number] for member in self.members)
@@ -185,21 +198,21 @@ class SharedJoin:
             match, total = self._matched(one, other, ranges, total)
             if len(match.probing):
                 found.append((one, other, match))
-        return _pairs(found, *(self._columns(number) for number in (0, 1))) if found else None
+        return pairs_of(found, *(self.columns_of(number) for number in (0, 1))) if found else None
 
     def _matched(self, left: RowRun, right: RowRun, ranges: Sequence[int], total: int) -> tuple[Match, int]:
         """Find the pairs of two runs: the shorter one looks for its partners in the other."""
         keys = self.sides[0].index.keys, self.sides[1].index.keys
         if len(left) <= len(right):
             first, last = count_between(left, right, ranges[1], ranges[0])
-            total = self._counted(total, first, last)
+            total = self.counted(total, first, last)
             return matches(left, right, first, last, keys), total
         first, last = count_between(right, left, ranges[0], ranges[1])
-        total = self._counted(total, first, last)
+        total = self.counted(total, first, last)
         found = matches(right, left, first, last, keys[::-1])
         return Match(found.found, found.probing), total
 
-    def _counted(self, total: int, first: Int64Array, last: Int64Array) -> int:
+    def counted(self, total: int, first: Int64Array, last: Int64Array) -> int:
         """Add up pairs, and refuse more than memory holds."""
         total += int((last - first).sum())
         if total > MOST_PAIRS:
@@ -209,7 +222,7 @@ class SharedJoin:
             raise SourceError(what, detail="all rows of a step are held in memory", hint=hint)
         return total
 
-    def _columns(self, number: int) -> list[str]:
+    def columns_of(self, number: int) -> list[str]:
         """List the columns of a side that pairs have."""
         return sorted({name for member in self.members for name in member.join.sides[number].columns})
 
@@ -242,31 +255,31 @@ class SharedJoin:
     def _is_ahead(self, number: int) -> bool:
         """Tell whether a side has to wait: the other one runs, is behind it in time, and will let go of rows."""
         side, other = self.sides[number], self.sides[1 - number]
-        if side.runner is other.runner or side.index.rows <= self._most_rows() or not other.runner.running:
+        if side.runner is other.runner or side.index.waiting <= self._most_rows() or not other.runner.running:
             return False
-        mine, theirs = _stand(side.runner).watermark_us, _stand(other.runner).watermark_us
+        mine, theirs = stand_of(side.runner).watermark_us, stand_of(other.runner).watermark_us
         return mine is not None and (theirs is None or theirs < mine)
 
 
-_NO_PAIRS: Final = JoinedPairs(pa.table({}), {})
+NO_PAIRS: Final = JoinedPairs(pa.table({}), {})
 
 
-def _stand(runner: StreamRunner) -> _Stand:
+def stand_of(runner: StreamRunner) -> Stand:
     """Tell where a stream stands: what its last commit says belongs together, whatever its thread does meanwhile."""
     last = runner.pipeline.commits.last()
     if last is None:
-        return _Stand(-1, None)
-    return _Stand(last.number, NEVER if last.ended else last.watermark_us)
+        return Stand(-1, None)
+    return Stand(last.number, NEVER if last.ended else last.watermark_us)
 
 
-def _lesser(one: int | None, other: int | None) -> int | None:
+def lesser_of(one: int | None, other: int | None) -> int | None:
     """Return the lesser of two watermarks; None: one side had no row yet, or both have ended."""
     if one is None or other is None or min(one, other) == NEVER:
         return None
     return min(one, other)
 
 
-def _pairs(found: Sequence[tuple[RowRun, RowRun, Match]], left: list[str], right: list[str]) -> JoinedPairs:
+def pairs_of(found: Sequence[tuple[RowRun, RowRun, Match]], left: list[str], right: list[str]) -> JoinedPairs:
     """Put the pairs of all runs together."""
     tables = []
     for one, other, match in found:

@@ -59,8 +59,13 @@ class AnsweredRows:
         """Tell whether all of some queries are of this plan."""
         return self.queries.keys() >= set(queries)
 
-    def store(self, rows: TakenRows, number: int, blocks: Sequence[AnsweredBlock]) -> TakenCommit | None:
-        """Store the rows of blocks for a commit that is about to be made; None: nobody takes any."""
+    def store(
+        self, rows: TakenRows, number: int, blocks: Sequence[AnsweredBlock], queued: TakenCommit | None
+    ) -> TakenCommit | None:
+        """Store the rows of blocks for a commit that is about to be made; None: nobody takes any.
+
+        ``queued`` is the commit that brought them, if they are of one.
+        """
         tables = [table for block in blocks if (table := self._table(block)) is not None]
         if not tables:
             return None
@@ -72,7 +77,9 @@ class AnsweredRows:
             rows.begin_plan(self._plan(number), self.takers)
         rows.write(found, number)
         rows.add_fragments(self.number, number, added)
-        commit = TakenCommit(number, self.number, found.num_rows, None, int(np.max(found[TIME].to_numpy())))
+        last_us = int(np.max(found[TIME].to_numpy()))
+        judged_us, past = (None, False) if queued is None else (queued.judged_us, queued.past)
+        commit = TakenCommit(number, self.number, found.num_rows, judged_us, last_us, past)
         rows.add(commit)
         return commit
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,12 +13,15 @@ from penstock.model.arrays import Int64Array
 from penstock.model.instants import format_instant
 from penstock.model.schema import Column
 from penstock.share.operators.operated import OperatedQuery
+from penstock.spark.functions.measured_costs import cost_of
 from penstock.spark.kept_rows.taken_rows import TakenRows
 from penstock.store.taken_plan import TakenCommit
 from penstock.stream.continuous.charged_rows import Charged, pause
 from penstock.stream.operators.answered_rows import AnsweredBlock, AnsweredRows
 from penstock.stream.operators.gates import Gates
+from penstock.stream.operators.leaving_pass import CostLooks, LeavingPass
 from penstock.stream.operators.operator_queues import OperatorQueues
+from penstock.stream.operators.operator_work import answered_queues
 from penstock.stream.operators.queued_commit import QueuedCommit
 from penstock.stream.progress import Progress
 from penstock.stream.step import Step
@@ -30,12 +34,13 @@ if TYPE_CHECKING:
 class OperatorAnswers:
     """Makes answers of blocks that are done, commit by commit."""
 
-    def __init__(self, queues: OperatorQueues) -> None:
-        """Begin without a plan."""
-        self.queues = queues
+    def __init__(self, queues: OperatorQueues, leaving: LeavingPass) -> None:
+        """Begin without a plan; ``leaving`` says which functions leave the pass by what they cost."""
+        self.queues, self.leaving = queues, leaving
         self._plan: AnsweredRows | None = None
         self.failed: dict[int, Charged] = {}
         self.counts: dict[int, int] = {}  # rows that each query takes
+        self.taken: dict[int, dict[int, int]] = {}  # the same by queued commit
         self.written: list[int] = []  # queued commits whose outputs were stored
 
     @property
@@ -45,14 +50,15 @@ class OperatorAnswers:
 
     def store(self, ready: list[tuple[QueuedCommit, list[int]]], number: int) -> TakenCommit | None:
         """Store all rows that can be answered, for a commit that is about to be made."""
-        self.failed, self.counts, self.written = {}, {}, []
+        self.failed, self.counts, self.taken, self.written = {}, {}, {}, []
         blocks: list[AnsweredBlock] = []
         for queued, numbers in ready:
             blocks += self._of(queued, [one for one in numbers if one not in self.failed])
         queries = {n: queued.queries[n] for queued, numbers in ready for n in numbers}
         if self._plan is None or not self._plan.covers(list(queries)):
             self._plan = AnsweredRows(self._all(queries))
-        stored = self._plan.store(self.queues.rows, number, blocks)
+        one_commit = ready[0][0].commit if len(ready) == 1 else None
+        stored = self._plan.store(self.queues.rows, number, blocks, one_commit)
         for queued, numbers in ready:
             if stored is not None and queued.shared_with_others({n: queries[n] for n in numbers}):
                 self.queues.rows.write_outputs(queued.commit.number, number, queued.outputs())
@@ -79,7 +85,9 @@ class OperatorAnswers:
             if worst is not None:
                 self._fail(queued.queries[number].definition, *worst)
             else:
-                self.counts[number] = self.counts.get(number, 0) + sum(len(f[number][0]) for f in found if number in f)
+                taken = sum(len(one[number][0]) for one in found if number in one)
+                self.counts[number] = self.counts.get(number, 0) + taken
+                self.taken.setdefault(queued.commit.number, {})[number] = taken
         judged_us = queued.commit.judged_us
         return [
             AnsweredBlock(block.times, judged_us, {n: one for n, one in taken.items() if n not in self.failed})
@@ -98,7 +106,8 @@ def open_operators(
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
     gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
-    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock))
+    leaving = LeavingPass(gates, CostLooks(partial(cost_of, settings.session)))
+    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock), leaving)
 
 
 def answer_what_is_through(pipeline: Pipeline) -> bool:
@@ -107,14 +116,24 @@ def answer_what_is_through(pipeline: Pipeline) -> bool:
     queues = continuous.operators
     if not queues.commits:
         return False
+    found = False
     with queues.lock:
         queues.drop_gone()
-        ready = queues.through()
-        if not ready or pipeline.layout is None:
-            return False
-        with pipeline.changing():
-            _commit(pipeline, ready)
-    return True
+        while pipeline.layout is not None and (ready := _at_a_time(queues)):
+            with pipeline.changing():
+                _commit(pipeline, ready)
+            found = True
+    return found
+
+
+def _at_a_time(queues: OperatorQueues) -> list[tuple[QueuedCommit, list[int]]]:
+    """List what can be answered with one commit: all that is through, unless a stream is made of some of it.
+
+    A stream takes the rows of one commit at a time, as late as they were.
+    """
+    ready, catalog = queues.through(), queues.catalog
+    names = (queued.queries[number].definition.name for queued, numbers in ready for number in numbers)
+    return ready[:1] if any(catalog.has("stream", name) for name in names) else ready
 
 
 def _commit(pipeline: Pipeline, ready: list[tuple[QueuedCommit, list[int]]]) -> None:
@@ -135,8 +154,9 @@ def _commit(pipeline: Pipeline, ready: list[tuple[QueuedCommit, list[int]]]) -> 
         pipeline.committer.commit(step, pipeline.failures.watched(pipeline.layout))
     for one_written in answers.written:  # what was stored before is in it
         queues.rows.remove_outputs(one_written, before=number)
+    if stored is not None:
+        continuous.deliver_answers(stored, answers.counts, pipeline.metrics)
+    pipeline.observing.operators(answered_queues(pipeline.stream.name, ready, answers.taken, pipeline.clock))
     for queued, numbers in ready:
         queues.answered(queued, numbers)
     queues.let_go(answers.failed)
-    if stored is not None:
-        continuous.deliver_answers(stored, answers.counts, pipeline.metrics)

@@ -51,7 +51,7 @@ class OperatorEstimates:
 
     def _rank(self, query: OperatedQuery, place: int) -> float:
         """Rank one conjunct; one without operators costs nothing."""
-        cost = sum(self._seconds(name) for name in query.conjuncts[place].needs)
+        cost = sum(self.seconds(name) for name in query.conjuncts[place].needs)
         return rank(self.selectivity(query.definition.id, place), cost)
 
     def path(self, query: OperatedQuery) -> Path:
@@ -63,10 +63,10 @@ class OperatorEstimates:
             new = [name for name in query.conjuncts[place].needs if name not in seen]
             seen.update(new)
             passed = self.selectivity(number, place)
-            stages += [Stage(name, self._seconds(name), passed if name == new[-1] else 1.0) for name in new]
+            stages += [Stage(name, self.seconds(name), passed if name == new[-1] else 1.0) for name in new]
         for name in dict.fromkeys(name for output in query.outputs for name in output.needs):
             if name not in seen:
-                stages.append(Stage(name, self._seconds(name), 1.0))
+                stages.append(Stage(name, self.seconds(name), 1.0))
                 seen.add(name)
         return Path(number, tuple(stages), float(priority_of(query.definition.query)))
 
@@ -76,7 +76,7 @@ class OperatorEstimates:
         self.rows = {name: rows for name, rows in self.rows.items() if name in operators}
         self._passed = {key: passed for key, passed in self._passed.items() if key[0] in queries}
 
-    def _seconds(self, operator: str) -> float:
+    def seconds(self, operator: str) -> float:
         """Return what an operator takes for a row, or is believed to."""
         return self._cost.get(operator, UNKNOWN_S)
 

@@ -13,7 +13,7 @@ from penstock.model.schema import Column, Stream
 from penstock.share.operators.calls import StaysInPass
 from penstock.share.operators.operated import OperatedQuery, calls_any, column_types, expensive_functions, operated
 
-FEEDS_A_STREAM = "a stream is made of its rows"
+HAS_A_WINDOW = "it has a window, which would have to wait (CREATE STREAM of its rows, and a window over that, does)"
 IS_FED = "its stream is made of other streams"
 
 
@@ -55,6 +55,12 @@ class Gates:
             raise StateError(what, hint="Drop the query, or undo what was changed of the tables that it joins.")
         return found
 
+    def can_leave(self, definitions: Iterable[Definition], function: Function) -> bool:
+        """Tell whether some query could be divided if a function were expensive, too."""
+        marked = expensive_functions(self.catalog.python_functions()) | {function.pinned: function}
+        mine = (one for one in definitions if calls_any(one, {function.pinned: function}))
+        return any(isinstance(self._divided(one, marked), OperatedQuery) for one in mine)
+
     def operators(self) -> set[str]:
         """Name the operators of all queries that were divided."""
         return {name for one in self._known.values() if isinstance(one, OperatedQuery) for name in one.operators}
@@ -76,6 +82,4 @@ class Gates:
 
     def _refused(self, definition: Definition) -> str | None:
         """Say why no query of a kind leaves the pass."""
-        if self.refusal is not None:
-            return self.refusal
-        return FEEDS_A_STREAM if self.catalog.has("stream", definition.name) else None
+        return HAS_A_WINDOW if self.refusal is None and not definition.query.is_continuous else self.refusal

@@ -9,6 +9,7 @@ and is done again after a crash, of which nothing was delivered.
 from __future__ import annotations
 
 import heapq
+import math
 import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -17,25 +18,25 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.catalog import Catalog
-from penstock.evaluate.typed import Definition
 from penstock.kernel.operator_block import FAILED_ARGUMENT, RowBlock
-from penstock.language.options import option_us
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.instants import Clock
-from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery, next_queue
-from penstock.schedule.policy import Policy
+from penstock.schedule.flushing import DueWork
+from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery
+from penstock.schedule.policy import Head, Policy
 from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.kept_rows.taken_rows import TakenRows
 from penstock.store.taken_plan import TakenCommit
+from penstock.stream.batch_job import BEFORE_ALL_TIME
 from penstock.stream.operators.estimates import OperatorEstimates
 from penstock.stream.operators.gates import Gates
+from penstock.stream.operators.left_work import LeftWork, due_s
 from penstock.stream.operators.queued_commit import QueuedCommit
 from penstock.stream.query_windows import QueryWindows
 
 HELD_BYTES: Final = 64 << 20  # of blocks in memory; all others are read when these have gone through
 REFRESH_US: Final = 250_000  # between two looks at what paths cost
-DUE_US: Final = 60_000_000  # after its arrival a row's answer is due, unless its query says otherwise
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +49,7 @@ class OperatorStep:
     places: Int64Array
     arguments: list[pa.Array]
     failed: BoolArray  # rows whose arguments could not be computed
+    policy: str  # by which it was chosen
 
     @property
     def sent(self) -> list[pa.Array]:
@@ -55,6 +57,17 @@ class OperatorStep:
         if not self.failed.any():
             return self.arguments
         return [one.filter(pa.array(~self.failed)) for one in self.arguments]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WaitingBlock:
+    """A block at the head of an operator's queue, as a policy looks at it."""
+
+    queues: OperatorQueues
+    block: RowBlock
+    queue: QueueHead
+    head: Head
+    policy: str
 
 
 class OperatorQueues:
@@ -71,7 +84,7 @@ class OperatorQueues:
         self._blocks: dict[tuple[int, int], RowBlock] = {}
         self._operators: dict[str, OperatorCall] = {}
         self._figures: tuple[PathFigures, int] | None = None
-        self._last = -1  # the query that was served last
+        self._left = LeftWork()
 
     # -- what comes and goes -------------------------------------------------------------------------------------
 
@@ -103,13 +116,15 @@ class OperatorQueues:
         """Let go of all that waits of some queries."""
         for number in queries:
             for queued in list(self.commits.values()):
-                queued.leave(number)
-                self._end_if_over(queued)
+                self.answered(queued, [number])
 
     def answered(self, queued: QueuedCommit, queries: Iterable[int]) -> None:
         """Let queries go that have answered the rows of a commit."""
         for number in queries:
             queued.leave(number)
+        for block in queued.held:
+            self._left.changed(block)
+            queued.compact(block)
         self._end_if_over(queued)
 
     def _end_if_over(self, queued: QueuedCommit) -> None:
@@ -138,7 +153,7 @@ class OperatorQueues:
         """Return how many rows wait, at most: not all of a commit that was not read yet need be of operators."""
         with self.lock:
             return sum(
-                queued.commit.rows if queued.blocks is None else sum(block.rows.num_rows for block in queued.blocks)
+                queued.commit.rows if queued.blocks is None else sum(block.count for block in queued.blocks)
                 for queued in self.commits.values()
             )
 
@@ -147,6 +162,13 @@ class OperatorQueues:
         """Return the first commit with rows that wait; None: nothing waits."""
         with self.lock:
             return min(self.commits, default=None)
+
+    def held_back(self, query: int) -> int | None:
+        """Return the time by which rows were late that may still come through for a query; None: none of its wait."""
+        with self.lock:
+            waiting = (one.commit for one in self.commits.values() if query in one.queries and not one.commit.past)
+            found = next(waiting, None)
+            return None if found is None else BEFORE_ALL_TIME if found.judged_us is None else found.judged_us
 
     def waiting_rows(self) -> dict[str, int]:
         """Count the rows that wait for each operator, as far as they are in memory."""
@@ -159,21 +181,39 @@ class OperatorQueues:
 
     # -- steps ---------------------------------------------------------------------------------------------------
 
-    def next_step(self, policy: Policy) -> OperatorStep | None:
-        """Choose the next step by a policy; None: nothing can run now."""
+    def heads(self, policy: Policy, latest: float = math.inf) -> list[WaitingBlock]:
+        """List the blocks at the heads of all queues, of what is due at a time at the latest."""
         with self.lock:
-            if self._figures is None or self.clock() - self._figures[1] > REFRESH_US:
+            now_us = self.clock()
+            if self._figures is None or now_us - self._figures[1] > REFRESH_US:
                 self.drop_gone()
             self._load_more()
-            names = [name for name in self._heads if self._head(name) is not None]
-            if not names:
-                return None
-            now_us = self.clock()
+            found = list[tuple[RowBlock, QueueHead]]()
+            for name in self._heads:
+                if (block := self._head(name, latest)) is not None:
+                    found.append((block, self._described(name, block, latest)))
+            if not found:
+                return []
             figures = self._paths(policy, now_us)
-            heads = [self._described(name) for name in names]
-            place = next_queue(figures, heads, now_us / 1e6, self._last)
-            self._last = min(one.query for one in heads[place].waiting)
-            return self._step(names[place])
+            ranked = ((block, queue, figures.head(queue, now_us / 1e6)) for block, queue in found)
+            return [WaitingBlock(self, *one, policy.name) for one in ranked]
+
+    def left_work(self, policy: Policy) -> list[DueWork]:
+        """List what is left to be done of all blocks, and when it is due."""
+        with self.lock:
+            if not self._blocks:
+                return []
+            return list(self._left.of(self._blocks.values(), self._paths(policy, self.clock()), self._arrived))
+
+    def seconds_of(self, waiting: WaitingBlock) -> float:
+        """Return how long a step on a block would take."""
+        with self.lock:
+            operator = waiting.queue.operator
+            return len(waiting.block.wanted(operator)) * self.estimates.seconds(operator)
+
+    def _arrived(self, commit: int) -> int:
+        """Return when the rows of a commit came."""
+        return self.commits[commit].arrival_us
 
     def _load_more(self) -> None:
         """Read blocks that wait in files, while there is room for more."""
@@ -184,16 +224,18 @@ class OperatorQueues:
             if held > HELD_BYTES:
                 return
             queued.load(self.rows)
-            held += queued.bytes
             self._operators |= queued.operators
             for block in queued.held:
                 self._blocks[block.key] = block
                 for number in list(block.queries):
                     self._advance(queued, block, number)
+                queued.compact(block)
+            held += queued.bytes
 
     def _advance(self, queued: QueuedCommit, block: RowBlock, number: int) -> None:
         """Take a query as far through a block as it comes now."""
         one = block.queries[number]
+        self._left.changed(block)
         self.estimates.note_passed(block.advance(one, self.estimates.chosen))
         if one.waits is None:
             queued.open[number] -= 1
@@ -206,15 +248,30 @@ class OperatorQueues:
             self._waiting.add((operator, block.key))
             heapq.heappush(self._heads.setdefault(operator, []), block.key)
 
-    def _head(self, operator: str) -> RowBlock | None:
-        """Return the oldest block that waits for an operator; those for which nobody waits any more leave."""
+    def _head(self, operator: str, latest: float) -> RowBlock | None:
+        """Return the oldest block that waits for an operator for somebody whose answer is due at a time at the latest.
+
+        Those for which nobody waits any more leave.
+        """
         queue = self._heads[operator]
         while queue:
             block = self._blocks.get(queue[0])
             if block is not None and block.waiting(operator):
-                return block
+                break
             self._waiting.discard((operator, heapq.heappop(queue)))
+        for key in sorted(queue) if latest < math.inf else queue[:1]:
+            block = self._blocks.get(key)
+            if block is not None and self._those_waiting(operator, block, latest):
+                return block
         return None
+
+    def _those_waiting(self, operator: str, block: RowBlock, latest: float) -> tuple[WaitingQuery, ...]:
+        """List the queries that wait with a block for an operator, and are due at a time at the latest."""
+        arrival_us = self.commits[block.commit].arrival_us
+        every = ((one, due_s(one.query.definition, arrival_us)) for one in block.waiting(operator))
+        return tuple(
+            WaitingQuery(one.query.definition.id, int(one.rows.sum()), due) for one, due in every if due <= latest
+        )
 
     def _paths(self, policy: Policy, now_us: int) -> PathFigures:
         """Return what the policy knows of all paths, as of a moment ago."""
@@ -224,28 +281,28 @@ class OperatorQueues:
             known = self._figures = PathFigures([self.estimates.path(one) for one in queries.values()], policy), now_us
         return known[0]
 
-    def _described(self, operator: str) -> QueueHead:
-        """Describe the head of an operator's queue."""
-        block = self._head(operator)
-        assert block is not None
+    def _described(self, operator: str, block: RowBlock, latest: float) -> QueueHead:
+        """Describe what stands at the head of an operator's queue."""
         arrival_us = self.commits[block.commit].arrival_us
-        waiting = tuple(
-            WaitingQuery(
-                one.query.definition.id, int(one.rows.sum()), (arrival_us + _due_us(one.query.definition)) / 1e6
-            )
-            for one in block.waiting(operator)
-        )
-        return QueueHead(operator, arrival_us / 1e6, block.rows.nbytes / max(1, block.rows.num_rows), waiting)
+        waiting = self._those_waiting(operator, block, latest)
+        return QueueHead(operator, arrival_us / 1e6, block.bytes / max(1, block.count), waiting)
 
-    def _step(self, name: str) -> OperatorStep:
-        """Take the head of a queue out, to be run."""
-        block, operator = self._head(name), self._operators[name]
-        assert block is not None
-        self._waiting.discard((name, heapq.heappop(self._heads[name])))
-        block.running.add(name)
-        places = block.wanted(name)
-        arguments, failed = block.arguments(operator, places)
-        return OperatorStep(self, operator, block, places, arguments, failed)
+    def take(self, chosen: WaitingBlock) -> OperatorStep | None:
+        """Take what was chosen out of its queue, to be run; None: nobody waits for it any more."""
+        with self.lock:
+            name, block = chosen.queue.operator, chosen.block
+            if (name, block.key) not in self._waiting or self._blocks.get(block.key) is not block:
+                return None
+            asking = {one.query for one in chosen.queue.waiting}
+            if asking.isdisjoint(one.query.definition.id for one in block.waiting(name)):
+                return None
+            self._waiting.discard((name, block.key))
+            self._heads[name].remove(block.key)
+            heapq.heapify(self._heads[name])
+            block.running.add(name)
+            operator, places = self._operators[name], block.wanted(name, asking)
+            arguments, failed = block.arguments(operator, places)
+            return OperatorStep(self, operator, block, places, arguments, failed, chosen.policy)
 
     def finish(self, step: OperatorStep, answer: StepAnswered) -> None:
         """Take what a worker has computed."""
@@ -260,6 +317,7 @@ class OperatorQueues:
                 return  # everybody has gone meanwhile
             for one in block.waiting(name):
                 self._advance(queued, block, one.query.definition.id)
+            queued.compact(block)
             if block.waiting(name):  # who came to it while it ran wants other rows
                 self._wait(name, block)
 
@@ -299,8 +357,3 @@ class OperatorQueues:
                 del self.windows.operated[number]
             waiting = {name for queued in self.commits.values() for name in queued.operators}
             self.estimates.forget_others(waiting | self.gates.operators(), queries)
-
-
-def _due_us(definition: Definition) -> int:
-    """Return how soon after its arrival a row's answer is due."""
-    return option_us(definition.query, "deadline") or DUE_US

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ class QueuedCommit:
     queries: dict[int, OperatedQuery]  # that have not answered, by definition
     arrival_us: int
     blocks: list[RowBlock] | None = None  # None: they are not read yet
-    bytes: int = 0  # that the blocks hold
+    shared: frozenset[str] = frozenset()  # operators of several queries, and those of whose values some are stored
     open: dict[int, int] = field(default_factory=dict)  # blocks that each query is not through with
 
     @property
@@ -39,6 +40,11 @@ class QueuedCommit:
     def operators(self) -> dict[str, OperatorCall]:
         """Return the operators of all queries that wait."""
         return {name: operator for one in self.queries.values() for name, operator in one.operators.items()}
+
+    @property
+    def bytes(self) -> int:
+        """Return what the blocks hold."""
+        return sum(block.bytes for block in self.held)
 
     def is_through(self, query: int) -> bool:
         """Tell whether a query is through with all blocks."""
@@ -57,10 +63,12 @@ class QueuedCommit:
         some = np.logical_or.reduce(list(taken.values()))
         kept = whole.filter(pa.array(some))
         self.blocks = blocks_of(self.commit.number, self._columns(plan, kept), numbers_of(kept, TIME))
-        self.bytes = sum(block.rows.nbytes for block in self.blocks)
         self._enter({number: mask[some] for number, mask in taken.items()})
+        called = Counter(name for query in self.queries.values() for name in query.operators)
+        self.shared = frozenset(name for name, queries in called.items() if queries > 1)
         if (known := rows.outputs(self.commit.number)) is not None:
             take_outputs(self.blocks, self.operators, known)
+            self.shared |= self.operators.keys() & set(known.column_names)
 
     def _columns(self, plan: TakenPlan, rows: pa.Table) -> pa.Table:
         """Name the stored columns as queries read them."""
@@ -79,7 +87,7 @@ class QueuedCommit:
         """Let the queries into every block that has rows of theirs."""
         self.open, at = dict.fromkeys(self.queries, 0), 0
         for block in self.held:
-            upto = at + block.rows.num_rows
+            upto = at + block.count
             for number, query in self.queries.items():
                 if (mine := taken[number][at:upto]).any():
                     block.enter(query, mine)
@@ -92,6 +100,10 @@ class QueuedCommit:
         self.open.pop(query, None)
         for block in self.held:
             block.leave(query)
+
+    def compact(self, block: RowBlock) -> None:
+        """Let a block go of what nobody needs; with one query left, nothing more is stored for others."""
+        block.compact(self.shared if len(self.queries) > 1 else ())
 
     def shared_with_others(self, answered: Mapping[int, OperatedQuery]) -> bool:
         """Tell whether a query that stays needs what operators have computed for others that are answered."""

@@ -1,6 +1,7 @@
 """Lets workers take the steps of all streams' operators, each in a process of its own, chosen by the engine's policy.
 
-A slot is a thread with a process that lives on. It takes one step at a time, of the streams that are at work in turn.
+A slot is a thread with a process that lives on. It takes one step at a time, which one policy chooses among those of
+all streams that are at work.
 What comes through is committed by whoever notices it while no batch is under way, or else by the batch.
 """
 
@@ -10,7 +11,7 @@ import base64
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -22,8 +23,10 @@ from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
 from penstock.spark.functions.udf_worker import UdfWorker
 from penstock.stream.operators.answering import answer_what_is_through
-from penstock.stream.operators.operator_queues import OperatorStep
+from penstock.stream.operators.operator_queues import OperatorQueues, OperatorStep
+from penstock.stream.operators.operator_work import BegunStep
 from penstock.stream.operators.standing import operators_standing
+from penstock.stream.operators.step_choice import StepChoice
 from penstock.stream.operators.worker_process import WorkerLimits, WorkerProcess
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class OperatorSlots:
         self._pipelines: list[Pipeline] = []
         self._threads: list[threading.Thread] = []
         self._code: dict[str, UdfWorker] = {}
-        self._closed = False
+        self._choice, self._closed = StepChoice(), False
 
     # -- streams -------------------------------------------------------------------------------------------------
 
@@ -129,7 +132,10 @@ class OperatorSlots:
             while (found := self._next()) is not None:
                 pipeline, step = found
                 try:
-                    step.queues.finish(step, self._ran(process, step))
+                    begun = BegunStep.of(step, pipeline.stream.name)
+                    answer = self._ran(process, step)
+                    step.queues.finish(step, answer)
+                    pipeline.observing.operators([begun.ended(answer.seconds)])
                     self._answer(pipeline)
                 except BaseException as error:
                     step.queues.give_back(step)
@@ -146,22 +152,32 @@ class OperatorSlots:
         idle_since = time.monotonic()
         while True:
             with self._changed:
-                pipelines, self._pipelines = self._pipelines, [*self._pipelines[1:], *self._pipelines[:1]]
+                pipelines = list(self._pipelines)
                 if self._closed or (not pipelines and time.monotonic() - idle_since > IDLE_S):
                     self._threads = [one for one in self._threads if one is not threading.current_thread()]
                     return None
-            for pipeline in pipelines:
-                if pipeline.failure is not None or pipeline.half_done:
-                    continue
-                try:
-                    if (step := pipeline.continuous.operators.next_step(self.policy.current())) is not None:
-                        return pipeline, step
-                    self._answer(pipeline)
-                except BaseException as error:
-                    pipeline.failure = error
+            if (found := self._chosen([p for p in pipelines if p.failure is None and not p.half_done])) is not None:
+                return found
             waits = any(p.continuous.operators.commits for p in pipelines)
             with self._changed:
                 self._changed.wait(LOOK_S if waits else 1.0)
+
+    def _chosen(self, pipelines: Sequence[Pipeline]) -> tuple[Pipeline, OperatorStep] | None:
+        """Choose a step among those of all streams; where there is none, commit what has come through."""
+        streams = {pipeline.continuous.operators: pipeline for pipeline in pipelines}
+
+        def failed(queues: OperatorQueues, error: BaseException) -> None:
+            streams[queues].failure = error
+
+        step = self._choice.next_step(list(streams), self.policy.current(), failed, self.slots)
+        if step is not None:
+            return streams[step.queues], step
+        for pipeline in pipelines:
+            try:
+                self._answer(pipeline)
+            except BaseException as error:
+                pipeline.failure = error
+        return None
 
     def _answer(self, pipeline: Pipeline) -> None:
         """Commit what has come through, unless a step of the stream is under way, after which somebody looks again."""

@@ -16,7 +16,7 @@ def operators_standing(
     queues: OperatorQueues, definitions: Iterable[Definition], policy: Policy
 ) -> OperatorsPlan | None:
     """Tell how operators stand for the queries of now, and for those with rows that wait; None: there are none."""
-    mine = [one for one in definitions if one.query.is_continuous]
+    mine = list(definitions)
     divided = queues.gates.divided(mine)
     with queues.lock:
         waiting = {n: one for queued in queues.commits.values() for n, one in queued.queries.items()}
@@ -33,11 +33,14 @@ def operators_standing(
 def _operators(queues: OperatorQueues, queries: Mapping[int, OperatedQuery]) -> tuple[OperatorPlan, ...]:
     """Tell how each operator stands."""
     rows, called = queues.waiting_rows(), {name: o for one in queries.values() for name, o in one.operators.items()}
+    functions = queues.gates.catalog.python_functions()
+    measured_us = {one.pinned: one.python.measured_us for one in functions if one.python is not None}
     found = []
     for name, operator in called.items():
         users = sorted({one.definition.name for one in queries.values() if name in one.operators})
         cost = queues.estimates.cost(name)
-        found.append(OperatorPlan(operator.text, tuple(users), None if cost is None else cost * 1e6, rows.get(name, 0)))
+        cost_us, left_us = None if cost is None else cost * 1e6, measured_us.get(operator.function.pinned)
+        found.append(OperatorPlan(operator.text, tuple(users), cost_us, rows.get(name, 0), left_us))
     return tuple(found)
 
 
