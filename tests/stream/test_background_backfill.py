@@ -332,7 +332,7 @@ class Died(BaseException):
     """The end of the process."""
 
 
-@pytest.mark.parametrize("point", ["partials", "commit", "answers"])
+@pytest.mark.parametrize("point", ["commit", "answers"])
 def test_a_death_at_any_write_of_a_backfill_loses_and_repeats_nothing(
     tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ def no_hook_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 # Of a commit of what has come through, and of the stream that is made of it.
-MOMENTS = ("taken.after", "taken.record.after", "commit.before", "commit.after", "partials.after", "answers.before")
+MOMENTS = ("taken.after", "taken.record.after", "commit.before", "commit.torn", "commit.after", "answers.before")
 
 
 def enter(bed: TestBed) -> None:
