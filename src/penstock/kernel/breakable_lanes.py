@@ -9,6 +9,7 @@ from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Merged
 from penstock.evaluate.windows.session_lane import SessionLane
@@ -26,9 +27,9 @@ class BreakableLanes:
     and removes them there, their queries are not answered. A lane that broke takes partials again from then on.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        """Start without lanes."""
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, growth: Growth = UNBOUNDED) -> None:
+        """Start without lanes; ``growth`` says how much their arrays may have to spare."""
+        self.kernel, self.growth = kernel, growth
         self.lanes: dict[LaneKey, Lane] = {}
         self.defects: dict[tuple[LaneKey, Component | None], Defect] = {}
         self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
@@ -43,8 +44,10 @@ class BreakableLanes:
         if self.kernel == "scan":
             return ScanLane(components)
         if key.keys or any(component.is_state for component in components):
-            return DenseLane(components)  # in a bundle, every window would merge the states of every predicate
-        return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
+            return DenseLane(
+                components, self.growth
+            )  # in a bundle, every window would merge the states of every predicate
+        return self._bundles.setdefault((self._home[key], components), Bundle(components, self.growth)).open()
 
     def lost(self, key: LaneKey, definition: Definition) -> Defect | None:
         """Return the defect that took a lane what a query needs of it; None: there was none."""

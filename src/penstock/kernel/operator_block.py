@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from penstock.evaluate.expressions.compile import Compiled
 from penstock.evaluate.expressions.operators import Evaluated
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.caps import BLOCK_ROWS
 from penstock.share.operators.calls import OperatorCall
 from penstock.share.operators.operated import OperatedExpression, OperatedQuery
 
-BLOCK_ROWS: Final = 4_096
 WORTH_IT: Final = 0.125  # the part of a block's rows that nobody takes any more, from which on they leave
 FAILED_ARGUMENT: Final = "an argument of {}() could not be computed"
 
@@ -105,6 +105,7 @@ class RowBlock:
         self.values: dict[str, OperatorValues] = {}
         self.queries: dict[int, QueryInBlock] = {}
         self.running = set[str]()  # operators that a worker is computing
+        self.is_computed = False  # something was
         self.measure()
 
     @property
@@ -148,6 +149,7 @@ class RowBlock:
 
     def of(self, operator: OperatorCall) -> OperatorValues:
         """Return what an operator has computed."""
+        self.is_computed = True
         if operator.column not in self.values:
             self.values[operator.column] = OperatorValues(self.count, operator.returns)
         return self.values[operator.column]

@@ -32,6 +32,7 @@ from penstock.share.partial_schema import (
     LATE_COUNT,
     ROW_COUNT,
     SHED_COUNT,
+    SIGNED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -42,6 +43,7 @@ from penstock.share.row_schema import (
     DOUBTED_FLAG,
     REVISED_FLAG,
     SHED_FLAG,
+    SIGN,
     TIME,
     RowSchema,
     failed_name,
@@ -132,6 +134,7 @@ class RowAggregation:
         if layout.samples:
             shed = sent.valid & sent.flags(SHED_FLAG)
             found[SHED_COUNT] = runs.count(shed if base is None else shed & base)
+            found[SIGNED_COUNT] = runs.total(sent.numbers(SIGN))
         if base is not None:
             found[BASE_COUNT] = runs.count(base)
         for place in range(self.schema.tried):

@@ -101,6 +101,10 @@ class LazyStateTree:
         """Return about how much memory the states take, those of nodes included."""
         return bytes_of(self._leaves) + sum(bytes_of(node) for node in list(self._nodes.values()))
 
+    def bytes_with(self, slices: int, columns: int) -> int:
+        """Return how much memory is taken, whatever the slices and columns: states that are not there take none."""
+        return self.nbytes
+
     def _node(self, level: int, at: int) -> Array:
         """Return the states of a node by column, merging those of its children where that was not done yet."""
         if level == 0:

@@ -70,6 +70,15 @@ class QueuedCommit:
             take_outputs(self.blocks, self.operators, known)
             self.shared |= self.operators.keys() & set(known.column_names)
 
+    @property
+    def is_untouched(self) -> bool:
+        """Tell whether the blocks are read, and nothing was computed of them or is being."""
+        return self.blocks is not None and not any(block.is_computed or block.running for block in self.blocks)
+
+    def unload(self) -> None:
+        """Let the blocks go: they are read again when their turn comes."""
+        self.blocks, self.open = None, {}
+
     def _columns(self, plan: TakenPlan, rows: pa.Table) -> pa.Table:
         """Name the stored columns as queries read them."""
         found: dict[str, pa.ChunkedArray] = {}
