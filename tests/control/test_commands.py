@@ -56,7 +56,12 @@ def test_a_query_is_added_paused_resumed_and_dropped(penstock: Penstock, state: 
     assert (added.code, added.err) == (0, "")
     assert added.out == f"answers from {NOW} on: the stream is younger\n"
     assert penstock("pause", "pace", *where).out.startswith('query "pace" is paused')
+    version = engine.catalog.version
+    assert penstock("pause", "Pace", *where).out == 'query "Pace" was paused already; nothing was changed\n'
+    assert engine.catalog.version == version
     assert penstock("resume", "pace", *where).out.startswith('query "pace" answers again')
+    assert penstock("resume", "pace", *where).out == 'query "pace" is not paused; nothing was changed\n'
+    assert penstock("pause", "nothing", *where).code == 1
     assert json.loads(penstock("drop", "pace", *where, "--json").out) == {"query": "pace"}
     assert engine.catalog.query_names() == []
 
@@ -178,6 +183,8 @@ def test_a_drop_names_the_file_that_brings_the_query_back(penstock: Penstock, st
     (tmp_path / "queries").mkdir()
     (tmp_path / "queries" / "pace.sql").write_text(PACE, encoding="utf-8")
     assert penstock("add", "Pace", PACE).code == 0
+    again = "The next run of the project takes the text of queries/pace.sql again: edit that file, too"
+    assert again in penstock("add", "pace", PACE.replace("5 MIN", "6 MIN"), "--replace").out
     file = Path("queries", "pace.sql")
     assert penstock("drop", "Pace").out.endswith(
         f"its answers stay.\nThe next run of the project brings it back, as {file} defines it: delete that file, too\n"

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import AmbiguousColumn, PenstockError, UnknownFunction, Unsupported
+from penstock.catalog import Catalog
+from penstock.errors import AmbiguousColumn, LanguageError, PenstockError, UnknownFunction, Unsupported
 from penstock.language.binding.bind import bind
 from penstock.language.binding.functions import AGGREGATES, SCALAR
 from penstock.language.grammar.parse import parse_query
 from penstock.model.query import Aggregate, Output, Query
+from penstock.model.schema import Column, Stream
 from penstock.model.window import Window
+from penstock.store.changes import ChangeLog
 
 Bound = Callable[[str], Query]
 TWO_STREAMS = "a query cannot join two streams by itself"
@@ -603,3 +606,27 @@ def test_binding_keeps_the_name(catalog: object) -> None:
     query = bind(parse_query(f"SELECT count(*) FROM trades {W}"), catalog, "mine")  # type: ignore[arg-type]
     assert query.name == "mine"
     assert str(query) == query.text
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT quantile(price) AS x FROM trades @", 'Did you mean "percentile"?'),
+        ("SELECT count(*) AS n FROM trades WINDOW 1 DAY", "in brackets: trades [RANGE 1 DAY SLIDE 1 DAY]"),
+        ("SELECT count(*) AS n FROM TUMBLE(trades, ts)", "in brackets: trades [RANGE 1 DAY SLIDE 1 DAY]"),
+        ("SELECT id.orig_h AS h, count(*) AS n FROM dns @ GROUP BY h", "in backquotes: `id.orig_h`"),
+        ("SELECT dns.id.orig_h AS h, count(*) AS n FROM dns @ GROUP BY h", "in backquotes: `id.orig_h`"),
+        ('SELECT count(*) AS n FROM dns @ GROUP BY "id.orig_h"', "in backquotes: `id.orig_h`"),
+        ("SELECT `id.orig_h`, count(*) AS n FROM dns @", "max(`id.orig_h`)"),
+        ("SELECT `id.orig_h` AS host, count(*) AS n FROM dns @ GROUP BY host", "write GROUP BY `id.orig_h`"),
+    ],
+)
+def test_a_hint_can_be_written_as_it_stands(text: str, hint: str) -> None:
+    catalog, price = Catalog(ChangeLog(None)), Column("price", "double")
+    names = ("ts", "uid", "id.orig_h", "host")
+    columns = tuple(Column(name, "timestamp" if name == "ts" else "string") for name in names)
+    for stream in (Stream("dns", columns, "ts"), Stream("trades", (columns[0], price), "ts")):
+        catalog.create_stream(stream)
+    with pytest.raises(LanguageError) as raised:
+        bind(parse_query(text.replace("@", W)), catalog, "q")
+    assert hint in (raised.value.hint or "")

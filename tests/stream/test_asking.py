@@ -78,8 +78,11 @@ def test_kept_rows_answer_anything_up_to_the_watermark(spark: SparkSession) -> N
         assert asked(bed, "SELECT sum(v) AS x FROM s [RANGE 1 s] WHERE v < 0") == [(62, 63, None)]
         with pytest.raises(QueryFailed, match="failed on a row"):
             bed.ask("SELECT sum(1 / (v - 60)) AS x FROM s [RANGE 7 s]")
+        bed.query("q", "SELECT count(*) AS n FROM s [RANGE 10 s SLIDE 5 s]")
         bed.feed("s", rows(64))
         assert asked(bed, "SELECT count(*) AS x FROM s [RANGE 2 s]") == [(62, 64, 2)]
+        bed.feed("s", rows(*range(65, 74)))  # partials of the query end at 70
+        assert asked(bed, "SELECT count(*) AS x FROM s [RANGE 5 s]") == [(68, 73, 5)]
 
 
 def test_a_question_has_no_slide_and_changes_nothing(spark: SparkSession) -> None:

@@ -147,7 +147,7 @@ def test_blocks_are_let_go_of_when_memory_runs_short_and_read_again(spark: Spark
 
 @pytest.mark.parametrize("text", ["", "4 apples", "0", "-1 MB", "1 kB", str(LEAST_QUEUE - 1)])
 def test_absurd_caps_are_refused_with_what_to_write(text: str) -> None:
-    with pytest.raises(ProjectError) as raised:
+    with pytest.raises(ProjectError) as refused:
         queue_size_of(text)
-    assert raised.value.what.startswith("queue_bytes: ")
-    assert "leave it out" in str(raised.value.hint).lower()
+    assert refused.value.what.startswith("queue_bytes: ")
+    assert "leave it out" in str(refused.value.hint).lower()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.errors import StreamEnded
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.pending import Pending
 from penstock.share.layout import Layout
@@ -14,6 +15,7 @@ from penstock.spark.job.counted_rows import CountedRows
 from penstock.spark.job.held_rows import HeldRows
 from penstock.spark.job.sampled_rows import weighted
 from penstock.spark.job.writer import Bounds
+from penstock.spark.sources.arriving_files import rows_after_end
 from penstock.stream.batch_job import BatchPartials
 from penstock.stream.continuous.row_storing import TakenBatch
 from penstock.stream.corrections import LateRows
@@ -54,6 +56,10 @@ class BatchTaking:
     def begin_after(self, number: int) -> None:
         """Begin behind a commit: what could be put together by then was looked at."""
         self._looked = number
+
+    def after_end(self, batch_id: int, source: str) -> StreamEnded:
+        """Word that rows came after the stream had ended, and in which files."""
+        return rows_after_end(self.pipeline.stream, self.pipeline.places.checkpoint, batch_id, source)
 
     def take(self, offer: OfferedBatch, snapshot: Snapshot) -> None:
         """Take one batch whole; while its job runs, final windows of earlier ones may be answered."""

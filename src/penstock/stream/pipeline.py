@@ -9,18 +9,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from penstock.errors import StateError, StreamEnded
+from penstock.errors import StateError
 from penstock.evaluate.typed import Definition
 from penstock.kernel.pending import ItemKey, Pending
 from penstock.model.sampling import share_of
 from penstock.share.layout import Layout, lay_out
 from penstock.share.plan import plan_queries
-from penstock.sources.registry import FORMATS
-from penstock.spark.sources.arriving_files import files_of
 from penstock.store.commits import MemoryCommitLog
 from penstock.stream.admitted import Admitted
 from penstock.stream.batch_taking import BatchTaking, OfferedBatch
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 LOG = logging.getLogger("penstock")
-MOST_TOLD: Final = 5  # files that came after the end
 
 
 class Pipeline:
@@ -135,19 +132,10 @@ class Pipeline:
         if batch_id <= self.progress.clock.batch:
             return  # committed before a restart
         if self.progress.clock.ended:
-            raise self._ended(batch_id, source)
+            raise self._taking.after_end(batch_id, source)
         with self.committer.order.under_way.taken():
             self._taking.take(OfferedBatch(batch, batch_id, source, offered, reached_us), snapshot)
         self.metrics.batches += 1
-
-    def _ended(self, batch_id: int, source: str) -> StreamEnded:
-        """Word that rows came after the end, and in which files."""
-        described, checkpoint = FORMATS.get(self.stream.format or ""), self.places.checkpoint
-        files = files_of(self.stream, checkpoint, batch_id, source) if described and described.paths and source else []
-        what = f'stream "{self.stream.name}" was ended, but more rows came'
-        more = f" and {len(files) - MOST_TOLD} more" if len(files) > MOST_TOLD else ""
-        detail = f"in {', '.join(files[:MOST_TOLD])}{more}" if files else None
-        return StreamEnded(what, detail=detail, hint="Start a new state folder for new rows.")
 
     def heartbeat(self, snapshot: Snapshot) -> bool:
         """Let the watermark go on by the clock, not by the next tuple, after ``idle`` silence (Sharaf 2007, §2.2.2)."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.errors import SourceError
+from penstock.errors import SourceError, StreamEnded
 from penstock.model.schema import Stream
 from penstock.spark.job.literals import quoted
 from penstock.spark.sources.file_log import entries_between, offset_of
@@ -19,6 +19,7 @@ from penstock.spark.sources.path_patterns import is_pattern
 from penstock.spark.sources.unreadable import MEND, path_of
 
 ReadAgain: TypeAlias = Callable[[SparkSession, Sequence[str]], DataFrame]  # files, as the stream declares them
+MOST_TOLD: Final = 5  # files that hold rows after the end
 
 
 class ArrivingFiles:
@@ -95,3 +96,12 @@ def files_of(stream: Stream, checkpoint: Path, batch_id: int, source: str) -> li
     if before.exists():
         first = int(offset_of(stream, before.read_text()).get("logOffset", -1)) + 1
     return [path_of(str(e["path"])) for e in entries_between(stream, checkpoint, first, last)]
+
+
+def rows_after_end(stream: Stream, checkpoint: Path, batch_id: int, source: str) -> StreamEnded:
+    """Word that rows came after a stream had ended, and in which files."""
+    files = files_of(stream, checkpoint, batch_id, source) if source else []
+    more = f" and {len(files) - MOST_TOLD} more" if len(files) > MOST_TOLD else ""
+    detail = f"in {', '.join(files[:MOST_TOLD])}{more}" if files else None
+    what = f'stream "{stream.name}" was ended, but more rows came'
+    return StreamEnded(what, detail=detail, hint="Start a new state folder for new rows.")
