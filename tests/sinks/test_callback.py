@@ -64,7 +64,7 @@ def test_a_query_that_answers_in_two_versions_comes_once_with_the_columns_of_bot
     other = answers(4, query="p")
     batch = ps.SinkBatch("s", "0f", 0, [pa.concat_tables([former, other]), edited])
     found = [(name, table.to_pylist()) for name, table in batch.queries()]
-    mine = [{"n": 1.0, "m": None}, {"n": 2.0, "m": None}, {"n": 0.5, "m": 3}]
+    mine: list[dict[str, object]] = [{"n": 1.0, "m": None}, {"n": 2.0, "m": None}, {"n": 0.5, "m": 3}]
     assert found == [("p", [{"query_name": "p", "n": 4}]), ("q", [{"query_name": "q", **row} for row in mine])]
     text = edited.drop_columns(["n"]).append_column("n", pa.array(["x"]))
     ((_, table),) = ps.SinkBatch("s", "0f", 0, [former, text]).queries()

@@ -43,7 +43,7 @@ def report(at_work: Working, seconds: float, before: Mapping[str, Counted]) -> d
     found: dict[str, Any] = {"seconds": round(seconds, 3), "streams": streams, "state": state}
     if project is not None:
         sinks = [sink.shown() for sink in project.settings.sinks]
-        sinks += [{"kind": sink.kind, "name": sink.place} for sink in project.callbacks]
+        sinks += [{"kind": sink.kind, "name": str(sink.place)} for sink in project.callbacks]
         found |= {"project": project.name, "changes": list(at_work.changes), "sinks": sinks}
     return found
 

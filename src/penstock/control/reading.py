@@ -119,5 +119,5 @@ def _sink(number: int, record: Mapping[str, Any], last: int) -> SinkStatus:
     found = SinkStatus(str(record.get("sink") or f"sink {number + 1}"), max(0, last - delivered))
     if not failing:
         return found
-    about = {name: int(str(failing[name])) for name in ("since_us", "attempts")}
-    return replace(found, failure=str(failing["what"]), **about)
+    since_us, attempts = (int(str(failing[name])) for name in ("since_us", "attempts"))
+    return replace(found, failure=str(failing["what"]), since_us=since_us, attempts=attempts)
