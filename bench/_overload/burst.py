@@ -10,11 +10,10 @@ deadline, fresh dashboards, queries that shed load, and the same once more that 
 
 from __future__ import annotations
 
-import inspect
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from bench._live.neighbours import SECOND_US, START_US
 from bench._overload.packets import LOOK_S, PacketArrivals, PacketFeed, packet_feed
 from bench._overload.turns import tick_s
 from penstock.engine import Engine
+from penstock.model.byte_sizes import parse_bytes
 
 SCORED: Final = "scored"
 WINDOW: Final = "[RANGE 1 s SLIDE 1 s]"
@@ -48,8 +48,8 @@ class PacketBurst:
     dashboards: int = 10
     sheds: int = 3  # queries that shed load, each with a twin that does not
     deadline_s: float = 2.0  # of the alerts
-    memory: str = "32 MB"
-    queue_bytes: str = "16 MB"  # where the engine has a cap of queues
+    memory: str = "64 MB"
+    queue_bytes: str = "32 MB"  # of the rows that wait, in files and in memory
     arrivals: PacketArrivals = field(default_factory=lambda: PacketArrivals(ticks=46, rows_of_packet=58, payload=1_000))
 
     @property
@@ -88,8 +88,7 @@ class _Peaks:
     def look(self, feed: PacketFeed) -> None:
         """Look at what is held now."""
         pipeline = feed.engine.stream("packets").pipeline
-        queues = pipeline.continuous.operators
-        held = getattr(queues, "stored_bytes", queues.queue_bytes)  # what the cap is for: blocks, and their files
+        held = pipeline.continuous.operators.stored_bytes  # what the cap is for: blocks, and their files
         self.queue_bytes = max(self.queue_bytes, round(held))
         read = pipeline.progress.clock.last_us
         if read is not None:
@@ -98,9 +97,7 @@ class _Peaks:
 
 def overloaded(session: SparkSession, load: PacketBurst) -> dict[str, Any]:
     """Run the burst once, and tell what came of it."""
-    caps: dict[str, Any] = {"memory": load.memory}
-    if has_queue_cap():
-        caps["queue_bytes"] = load.queue_bytes
+    caps = {"memory": load.memory, "queue_bytes": load.queue_bytes}
     with packet_feed(session, load.queries(), load.arrivals.payload) as feed:
         pace_s = tick_s(feed, load.arrivals.rows, load.load, load.slow_s)
     with packet_feed(session, load.queries(), load.arrivals.payload, **caps) as feed:
@@ -111,14 +108,9 @@ def overloaded(session: SparkSession, load: PacketBurst) -> dict[str, Any]:
         drained_s = time.perf_counter() - began - offered_s
         _close(feed)
         told = {"tick": round(pace_s, 4), "offered for": round(offered_s, 1), "worked off in": round(drained_s, 1)}
-        told |= _caps_kept(feed.engine, peaks, caps) | _exact(feed, load) | _counted(feed, load)
+        told |= _caps_kept(feed.engine, peaks, load) | _exact(feed, load) | _counted(feed, load)
         feed.engine.stop()
         return told | _sampled(feed.engine, load)
-
-
-def has_queue_cap() -> bool:
-    """Tell whether engines have a cap of what their queues hold."""
-    return "queue_bytes" in inspect.signature(Engine.__init__).parameters
 
 
 def _feed(feed: PacketFeed, load: PacketBurst, pace_s: float, peaks: _Peaks) -> None:
@@ -163,20 +155,18 @@ def _work_off(feed: PacketFeed, peaks: _Peaks) -> None:
 # -- what came of it -------------------------------------------------------------------------------------------------
 
 
-def _caps_kept(engine: Engine, peaks: _Peaks, caps: Mapping[str, Any]) -> dict[str, Any]:
+def _caps_kept(engine: Engine, peaks: _Peaks, load: PacketBurst) -> dict[str, Any]:
     """Compare what was held with the caps, and tell which stages were entered."""
     found = engine.metrics().overload
-    told = {
+    queues = engine.metrics().streams[0].queue
+    entered = [*found.stages, *(() if queues is None else queues.stages)]
+    stages = {one.stage: max(other.times for other in entered if other.stage == one.stage) for one in entered}
+    return {
         "peak of memory / cap": round(found.peak_bytes / found.cap_bytes, 3),
-        "peak of queues, bytes": peaks.queue_bytes,
-        "stages": {one.stage: one.times for one in found.stages if one.times},
+        "peak of queues / cap": round(peaks.queue_bytes / parse_bytes(load.queue_bytes), 3),
+        "stages": {stage: times for stage, times in stages.items() if times},
         "most unread": round(max(peaks.unread_s, default=0.0), 1),
     }
-    if "queue_bytes" in caps:
-        from penstock.model.byte_sizes import parse_bytes
-
-        told["peak of queues / cap"] = round(peaks.queue_bytes / parse_bytes(caps["queue_bytes"]), 3)
-    return told
 
 
 def _exact(feed: PacketFeed, load: PacketBurst) -> dict[str, Any]:

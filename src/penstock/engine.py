@@ -85,7 +85,7 @@ from penstock.stream.continuous.subscription import Subscription
 from penstock.stream.declared_sources import DeclaredSources
 from penstock.stream.desk import Desk
 from penstock.stream.operators.slots import OperatorSlots, why_not_here
-from penstock.stream.overload.memory_cap import MemoryCap, size_of
+from penstock.stream.overload.memory_cap import MemoryCap
 from penstock.stream.query_changes import QueryChanges
 from penstock.stream.registry import StreamRegistry
 from penstock.stream.runner import StreamRunner
@@ -118,6 +118,7 @@ class Engine(Registering):
         trace_bytes: int = TRACE_BYTES,
         synchronize: str = DEFAULT_SYNCHRONIZATION,
         memory: str | int | None = None,
+        queue_bytes: str | int | None = None,
         spread_over: int | None = None,
     ) -> None:
         """Open a state folder, if any; the executors keep groupings of more than ``max_driver_groups`` groups in it.
@@ -127,14 +128,14 @@ class Engine(Registering):
         answers to take. ``policy`` says in which order what is due is answered, ``operator_policy`` in which order
         expensive functions of queries without a window take their rows, ``synchronize`` what runs together to share a
         pass or a job. A state folder keeps a trace of what ran, of ``trace_bytes`` at most; 0: none.
-        ``memory`` caps what streams hold in this process, such as ``"4 GB"``: docs/overload.md says what is given up.
-        ``spread_over`` is the old name of ``max_driver_groups``.
+        ``memory`` caps what streams hold in this process, such as ``"4 GB"``, ``queue_bytes`` what waits in each for
+        functions: docs/overload.md says what is given up. ``spread_over`` is the old name of ``max_driver_groups``.
         """
         if spread_over is not None:
             warnings.warn("spread_over is called max_driver_groups now", DeprecationWarning, stacklevel=2)
             max_driver_groups = spread_over
         self._policy, self._synchronize = LivePolicy(policy), LiveSynchronization(synchronize)
-        self._cap = MemoryCap(size_of(memory))
+        self._cap = MemoryCap.sized(memory, queue_bytes)
         self._held = ExitStack()
         self.strategy = strategy_named(strategy)
         self.kernel, self.clock, self.sinks = kernel, clock, tuple(sinks)
@@ -186,11 +187,9 @@ class Engine(Registering):
 
     def _memory_by_kind(self) -> dict[str, float]:
         """Add up what all streams hold in memory, by kind; any thread may ask."""
-        found: dict[str, float] = {}
-        for runner in list(self.streams.runners.values()):
-            for kind, held in balance_of(runner, "memory").by_kind.items():
-                found[kind] = found.get(kind, 0.0) + held
-        return found
+        each = [balance_of(runner, "memory").by_kind for runner in list(self.streams.runners.values())]
+        kinds = dict.fromkeys(kind for held in each for kind in held)
+        return {kind: sum(held.get(kind, 0.0) for held in each) for kind in kinds}
 
     # -- statements ----------------------------------------------------------------------------------------------
 
@@ -367,6 +366,15 @@ class Engine(Registering):
         self._cap.change(memory)
 
     @property
+    def queue_bytes(self) -> int | None:
+        """Return the cap of what waits in each stream for expensive functions, in bytes; None: there is none."""
+        return self._cap.queues.bytes or None
+
+    def set_queue_bytes(self, queue_bytes: str | int | None) -> None:
+        """Set another cap of queues from now on, also while streams run; None: none."""
+        self._cap.queues.change(queue_bytes)
+
+    @property
     def running(self) -> bool:
         """Tell whether every stream still runs in the background."""
         if self.streams.changing:
@@ -429,14 +437,13 @@ class Engine(Registering):
 
     def status(self) -> dict[str, Any]:
         """Tell how every stream, query and sink stands, in values that JSON can hold."""
-        overload = self._cap.figures()
-        return status_of(self.catalog, self.streams.runners, self.clock(), running=self.running, overload=overload)
+        at_work, overload = self.streams.runners, self._cap.figures()
+        return status_of(self.catalog, at_work, self.clock(), running=self.running, overload=overload)
 
     def metrics(self) -> EngineMetrics:
         """Tell how soon queries are answered and what the share of each is, counted from the engine's start."""
-        figures = self.streams.settings.figures
-        found = metrics_of(self.catalog, self.streams.runners, figures, self.clock(), self.policy)
-        return dataclasses.replace(found, overload=self._cap.figures())
+        at_work, figures = self.streams.runners, self.streams.settings.figures
+        return metrics_of(self.catalog, at_work, figures, self.clock(), self.policy, self._cap.figures())
 
     def backup(self, folder: str | os.PathLike[str]) -> None:
         """Copy the state between two batches, consistent while everything runs."""

@@ -32,10 +32,6 @@ ELSEWHERE = {
     "taken.outputs",  # tests/stream/test_operators.py
     "taken.together",
     "forgotten",
-    "sink.delta",  # tests/sinks/test_sink_kills.py
-    "sink.delta.reach",
-    "sink.postgres",  # tests/sinks/test_sink_kills.py
-    "sink.webhook",  # tests/sinks/test_sink_kills.py
     "sink.parquet.columns",  # once for each query: tests/always/test_continuous_faults.py
 }  # not written by such a stream on its way
 KEPT = ("keys", "rows")

@@ -169,7 +169,7 @@ def run(folder: Path, kind: str, where: str, kills: int, seed: int) -> dict[str,
     draw = random.Random(seed)
     assert SINKS[kind].sink  # so that all that lives need is loaded
     assert batch(0)
-    points = [point for point in faults.POINTS if point.startswith(f"sink.{kind}") or point == "sink.progress"]
+    points = ["sink.progress", *(point for point in faults.OUTER_POINTS if point.startswith(f"sink.{kind}"))]
     moments = [(f"{point}.{moment}", times) for point in points for moment in faults.MOMENTS for times in (1, 2)]
     at_points = [moment for moment, times in moments if Life(folder, kind, where, moment, times).end() is None]
     ends = [Life(folder, kind, where).end_after(draw.randint(0, 2), draw.uniform(0.0, 0.03)) for _ in range(kills)]

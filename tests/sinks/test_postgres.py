@@ -197,7 +197,7 @@ def test_a_process_believed_dead_does_not_write_over_its_successor(base: Base) -
     believed_dead.deliver(0, [answers(1)])
     successor = sink.open("s", memory)
     successor.deliver(1, [answers(2)])
-    with pytest.raises(SinkError, match="another engine writes"):
+    with pytest.raises(SinkError, match="another engine, or another sink, writes"):
         believed_dead.deliver(1, [answers(2)])
     assert base.rows("q", "n") == [(1,), (2,)]
 

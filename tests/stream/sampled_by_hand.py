@@ -10,8 +10,10 @@ from decimal import Decimal
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from penstock.evaluate.functions.student import student_95
 from penstock.spark.sources.rows import columns_in, frame_of
 from penstock.testing import EPOCH
 from penstock.testing.values import arrow_rows
@@ -36,7 +38,7 @@ AVERAGES = "avg(i) AS ai, avg(x) AS ax, avg(d) AS ad"
 OUTPUTS = ("n", "ci", "c", "si", "sv", "sx", "sd", "ai", "ax", "ad")
 Row = dict[str, Any]
 Place = tuple[int, tuple[Any, ...]]  # the end of a window, and a group
-Taken = tuple[int, Row]  # a row that was kept, and its weight
+Taken = tuple[int, float, Row]  # a row that was kept, its weight, and how many rows agree with it
 
 
 def random_rows(random: Random, number: int, since: float, until: float) -> list[Row]:
@@ -70,8 +72,8 @@ class Sampled:
     windows: dict[Place, list[Taken]] = field(default_factory=lambda: defaultdict(list))
     thinned: set[int] = field(default_factory=set)  # ends of windows of which some row came at a level above 0
 
-    def feed(self, rows: Iterable[Row], codes: Iterable[int], level: int) -> None:
-        """Take a batch."""
+    def feed(self, rows: Iterable[Row], codes: Iterable[int], level: int, twins: float = 1.0) -> None:
+        """Take a batch, of which so many rows agree."""
         before, weight = self.watermark, 1 << level
         for row, code in zip(rows, codes, strict=True):
             self.watermark = max(self.watermark, row["ts"] - self.lateness)
@@ -81,7 +83,7 @@ class Sampled:
             if code % weight:
                 self.shed += 1
             elif end > before:  # it is not final
-                self.windows[end, tuple(row[key] for key in self.keys)].append((weight, row))
+                self.windows[end, tuple(row[key] for key in self.keys)].append((weight, twins, row))
 
     def answers(self) -> dict[Place, Row]:
         """Estimate what the windows hold that had a row."""
@@ -91,30 +93,60 @@ class Sampled:
 def estimate(taken: Sequence[Taken]) -> Row:
     """Estimate every output from the rows that were kept, with its bound."""
     found: Row = {}
-    weights = [weight for weight, _ in taken]
-    found["n"], found["n_bound"] = sum(weights), _bound(w * (w - 1) for w in weights)
-    for name, counted in (("ci", [r["i"] is not None for _, r in taken]), ("c", [(r["i"] or 0) > 4 for _, r in taken])):
-        mine = [w for w, counts in zip(weights, counted, strict=True) if counts]
+    weights = [weight for weight, _, _ in taken]
+    found["n"], found["n_bound"] = sum(weights), _sum_bound([(w, t, 1.0) for w, t, _ in taken])
+    for name, least in (("ci", -math.inf), ("c", 4)):
+        mine = [(w, t, 1.0) for w, t, r in taken if r["i"] is not None and r["i"] > least]
         certain = mine or max(weights) == 1
-        found |= {name: sum(mine), f"{name}_bound": _bound(w * (w - 1) for w in mine) if certain else None}
+        found |= {name: sum(w for w, _, _ in mine), f"{name}_bound": _sum_bound(mine) if certain else None}
     for column in ("i", "v", "x", "d"):
-        pairs = [(w, r[column]) for w, r in taken if r[column] is not None]
-        total = sum(w * x for w, x in pairs) if pairs else None
+        triples = [(w, t, r[column]) for w, t, r in taken if r[column] is not None]
+        total = sum(w * x for w, _, x in triples) if triples else None
+        as_floats = [(w, t, float(x)) for w, t, x in triples]
         found[f"s{column}"] = total
-        found[f"s{column}_bound"] = _bound(w * (w - 1) * float(x) ** 2 for w, x in pairs) if pairs else None
+        found[f"s{column}_bound"] = _sum_bound(as_floats) if triples else None
         if total is None:
             found |= {f"a{column}": None, f"a{column}_bound": None}
             continue
-        number = sum(w for w, _ in pairs)
-        mean = float(total) / number
-        found[f"a{column}"] = mean
-        found[f"a{column}_bound"] = _bound(w * (w - 1) * (float(x) - mean) ** 2 for w, x in pairs) / number
+        number = sum(w for w, _, _ in triples)
+        found[f"a{column}"] = mean = float(total) / number
+        found[f"a{column}_bound"] = _average_bound(as_floats, mean, number)
     return found | {"sampled": len(taken) / sum(weights)}
 
 
-def _bound(variances: Iterable[float]) -> float:
-    """Bound an error by its variance."""
-    return 1.96 * math.sqrt(math.fsum(variances))
+def _excess(taken: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+    """Add up the excess of weights, and its squares, of rows of which those that agree are one."""
+    excess = math.fsum(w * (w - 1) * t for w, t, _ in taken)
+    return excess, math.fsum((w * (w - 1)) ** 2 * t**3 for w, t, _ in taken)
+
+
+def _sum_bound(taken: Sequence[tuple[int, float, float]]) -> float:
+    """Bound a sum of values, or a count of ones."""
+    variance = math.fsum(w * (w - 1) * t * x**2 for w, t, x in taken)
+    if not variance:
+        return 0.0
+    excess, squared = _excess(taken)
+    fourth = math.fsum(w * (w - 1) * t * x**4 for w, t, x in taken)
+    return _quantile(2 * variance**2 / (squared / excess * fourth)) * math.sqrt(variance)
+
+
+def _average_bound(taken: Sequence[tuple[int, float, float]], mean: float, number: int) -> float | None:
+    """Bound an average; None: one row tells nothing of its error."""
+    excess, squared = _excess(taken)
+    if not excess:
+        return 0.0
+    kept = excess**2 / squared
+    if kept < 1.5:
+        return None
+    variance = math.fsum(w * (w - 1) * t * (x - mean) ** 2 for w, t, x in taken)
+    fourth = math.fsum(w * (w - 1) * t * (x - mean) ** 4 for w, t, x in taken)
+    freedom = min(kept - 1, 2 * variance**2 / (squared / excess * fourth)) if fourth else kept - 1
+    return _quantile(freedom) * math.sqrt(variance) * kept / (kept - 1) / number
+
+
+def _quantile(freedom: float) -> float:
+    """Return Student's quantile."""
+    return float(student_95(np.array([freedom]))[0])
 
 
 def differences(found: Mapping[str, Any], expected: Mapping[str, Any], *, bounded: bool) -> list[str]:

@@ -15,6 +15,7 @@ from tests.stream.operated import (
     QUERIES,
     Clockwork,
     Row,
+    above,
     answers,
     bed_with,
     expected,
@@ -91,18 +92,19 @@ def test_every_scene_answers_each_row_once_and_by_one_value_of_a_function(
         told = {name: answers(bed, f"drawn_{name}") for name in drawn}
     for name, listed in told.items():
         for other in drawn:
-            known = dict(told[other])
+            known: dict[int, int] = dict(told[other])
             assert [pair for pair in listed if pair[0] in known and known[pair[0]] != pair[1]] == [], (name, other)
-    whole = {
-        "low": lambda r: r[2] < 8,
-        "scored": lambda r: score(r[2]) > 3,
-    }
-    for name, takes in whole.items():
+    for name, wanted in (
+        ("low", [not above(r[2], 7) for r in rows]),
+        ("scored", [above(score(r[2]), 3) for r in rows]),
+    ):
         if name in told:
-            assert [number for number, _ in told[name]] == [r[1] for r in rows if takes(r)]
+            assert [number for number, _ in told[name]] == [
+                r[1] for r, takes in zip(rows, wanted, strict=True) if takes
+            ]
     for name, divisor in (("thirds", 3), ("even", 2)):
         assert all(p % divisor == 0 for _, p in told.get(name, ()))
     # A row that is answered somewhere was decided by that value everywhere.
     if "low" in told and "even" in told:
-        wanted = [n for n, p in told["low"] if p % 2 == 0 and score(n) > 3 and rows[n][2] > 2]
-        assert [n for n, _ in told["even"] if rows[n][2] < 8] == wanted
+        decided = [n for n, p in told["low"] if p % 2 == 0 and above(score(n), 3) and above(rows[n][2], 2)]
+        assert [n for n, _ in told["even"] if not above(rows[n][2], 7)] == decided

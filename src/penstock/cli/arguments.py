@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ProjectError
 from penstock.model.duration import SECOND
 from penstock.model.instants import EPOCH
 from penstock.model.strategy import STRATEGY_NAMES
@@ -73,13 +73,14 @@ def read_until(ctx: click.Context, param: click.Parameter, value: str | None) ->
 
 
 def read_size(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Check the words of --memory."""
-    from penstock.model.byte_sizes import parse_bytes
+    """Check the words of an option that is a number of bytes."""
+    from penstock.model.caps import SIZES
 
     try:
-        return None if value is None else value if parse_bytes(value) else None
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+        SIZES[param.name or ""](value)
+    except ProjectError as error:
+        raise click.BadParameter(error.what.partition(": ")[2], ctx, param) from None
+    return value
 
 
 def query_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:

@@ -54,6 +54,7 @@ class RunOptions:
     policy: str | None
     synchronize: str | None
     memory: str | None
+    queue_bytes: str | None
 
     @property
     def is_quiet(self) -> bool:
@@ -94,6 +95,7 @@ class RunOptions:
 @click.option("--policy", metavar="NAME", help="Which answers come first when much is due; by default Hybrid.")
 @click.option("--synchronize", metavar="NAME", help="Which evaluations run together to share work; by default C-LP.")
 @click.option("--memory", metavar="SIZE", callback=read_size, help="Cap what streams hold in the driver, as '4 GB'.")
+@click.option("--queue-bytes", metavar="SIZE", callback=read_size, help="Cap what waits for functions in each stream.")
 def run(project: Path, **options: Any) -> None:
     """Answer all queries of PROJECT.
 
@@ -167,6 +169,8 @@ def _answer_all(at_work: Working, asked: RunOptions) -> bool:
         engine.set_synchronization(asked.synchronize)
     if asked.memory is not None:
         engine.set_memory(asked.memory)
+    if asked.queue_bytes is not None:
+        engine.set_queue_bytes(asked.queue_bytes)
     pipelines = [engine.stream(name).pipeline for name in engine.catalog.stream_names()]
     lines = asked.is_quiet and not asked.as_json
     with signalled() as ended, _events(at_work), progressing(pipelines, lines=lines):

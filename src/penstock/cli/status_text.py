@@ -55,14 +55,20 @@ def _overload(figures: dict[str, Any] | None) -> list[str]:
     """Word how an engine with a cap stands to it."""
     if not figures:
         return []
+    parts = _held_of(figures)
+    parts += [f"{counted(figures['skipped'], 'window')} skipped" if figures["skipped"] else ""]
+    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} ended" if figures["preempted"] else ""]
+    parts += [f"rows halved {counted(figures['sampled'], 'time')} for queries that shed" if figures["sampled"] else ""]
+    return _wrapped("memory", "; ".join(part for part in parts if part))
+
+
+def _held_of(figures: dict[str, Any]) -> list[str]:
+    """Word what is held of a cap, of memory or of queues, and what batches have met."""
     held, peak, cap = (format_bytes(figures[f"{name}_bytes"]) for name in ("held", "peak", "cap"))
     active = [stage["stage"] for stage in figures["stages"] if stage["active"]]
     parts = [f"{held} held, {peak} at most, of {cap}", f"stages: {', '.join(active)}" if active else ""]
-    parts += [f"{counted(figures['skipped'], 'window')} skipped" if figures["skipped"] else ""]
     parts += [f"batches waited {span(figures['held_s'])}" if figures["held_s"] >= 0.05 else ""]
-    parts += [f"{counted(figures['preempted'], 'pause')}, {figures['resumed']:,} ended" if figures["preempted"] else ""]
-    parts += [f"{counted(figures['over'], 'batch', 'batches')} let in above the cap" if figures["over"] else ""]
-    return _wrapped("memory", "; ".join(part for part in parts if part))
+    return [*parts, f"{counted(figures['over'], 'batch', 'batches')} let in above the cap" if figures["over"] else ""]
 
 
 def _background_is_off(found: dict[str, Any]) -> bool:
@@ -93,12 +99,15 @@ def _stream_lines(stream: dict[str, Any], too_late: str, *, held_back: bool) -> 
     if stream.get("held_s", 0.0) >= 0.05:
         lines += _wrapped("held", f"batches have waited {span(stream['held_s'])} for answers since the start")
     if stream.get("sampling", "1") != "1":
-        lines += _wrapped("sampled", f"queries that shed load take {stream['sampling']} of the rows")
+        why = "" if stream["sampling"] == stream.get("asked_sampling", stream["sampling"]) else ", as too much comes"
+        lines += _wrapped("sampled", f"queries that shed load take {stream['sampling']} of the rows{why}")
     beats = f"a heartbeat after {about(stream['idle_us'])} without rows" if stream["idle_us"] else "no heartbeat"
     ended = ", ended" if stream["ended"] else ""
     lines += _wrapped("batches", f"{counted(stream['batches'], 'commit', 'commits')}{ended}; {beats}")
     if stream.get("operators"):
         lines += _wrapped("operators", _operators(stream["operators"]))
+    if stream.get("queue"):
+        lines += _wrapped("queue", "; ".join(part for part in _held_of(stream["queue"]) if part))
     for one in stream.get("backfills", ()):
         lines += _wrapped("backfill", f"{shown(one['query'])}: {backfill_text([one], held_back=held_back)}")
     for side in stream.get("retained", ()):

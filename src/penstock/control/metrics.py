@@ -7,7 +7,7 @@ streams measure as a whole is divided among their queries, so the queries' share
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isinf
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +25,7 @@ from penstock.stream.figures.figure_table import RESPONSE, SLOWDOWN, STALENESS, 
 from penstock.stream.figures.row_figures import RowShare
 from penstock.stream.figures.summary import NO_VALUES, Distribution, by_query, stale_s, together
 from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
+from penstock.stream.overload.queue_cap import QueueFigures
 from penstock.stream.query_items import deadline_us_of
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class StreamMetrics:
     unshared_memory_bytes: float  # held for no query
     unshared_disk_bytes: float
     backlog: Backlog  # rows that wait in the source, and final windows
+    queue: QueueFigures | None = None  # how what waits for expensive functions stands to its cap
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,12 @@ class EngineMetrics:
 
 
 def metrics_of(
-    catalog: Catalog, at_work: Mapping[str, StreamRunner], figures: EngineFigures, clock_us: int, policy: str
+    catalog: Catalog,
+    at_work: Mapping[str, StreamRunner],
+    figures: EngineFigures,
+    clock_us: int,
+    policy: str,
+    overload: OverloadFigures = NO_CAP,
 ) -> EngineMetrics:
     """Read the figures of all streams at work; a batch keeps nobody waiting, so they may be a moment apart."""
     streams: list[StreamMetrics] = []
@@ -144,10 +151,12 @@ def metrics_of(
     memory, disk = (_by_query([each[place] for each in balances.values()]) for place in range(len(PLACES)))
     for name, (in_memory, on_disk) in balances.items():
         reading = _Reading(name, at_work[name].pipeline, figures, memory, disk)
-        streams.append(reading.stream(in_memory, on_disk, backlog_of(at_work[name])))
+        told = reading.stream(in_memory, on_disk, backlog_of(at_work[name]))
+        streams.append(replace(told, queue=at_work[name].relief.queues.figures()))
         queries += reading.queries([d for d in catalog.definitions(name) if not d.query.is_continuous])
         queries += reading.continuous([d for d in catalog.definitions(name) if d.query.is_continuous])
-    return EngineMetrics(clock_us, policy, tuple(streams), tuple(sorted(queries, key=lambda q: q.definition)))
+    listed = tuple(sorted(queries, key=lambda q: q.definition))
+    return EngineMetrics(clock_us, policy, tuple(streams), listed, overload)
 
 
 def _by_query(balances: Sequence[Balance]) -> dict[int, float]:

@@ -20,6 +20,7 @@ from penstock.share.explain.operators import OperatorsPlan
 from penstock.store.commits import BY_HAND
 from penstock.stream.figures.summary import NO_ANSWERS, AnswerTimes, answered_by_query, answered_together
 from penstock.stream.overload.memory_cap import NO_CAP, OverloadFigures
+from penstock.stream.overload.queue_cap import QueueFigures
 from penstock.stream.progress import BackfillProgress, Progress
 
 if TYPE_CHECKING:  # a status is also read from a folder, without Spark
@@ -81,7 +82,9 @@ class StreamStatus:
     held_s: float = 0.0  # that batches have waited since the start, as more was to be answered than may wait
     operators: OperatorsPlan | None = None  # behind which rows of queries without a window wait
     backlog: Backlog = NO_BACKLOG  # rows that wait in the source, and final windows
-    sampling: str = "1"  # the share of the rows that queries which shed load take
+    sampling: str = "1"  # the share of the rows that queries which shed load take,
+    asked_sampling: str = "1"  # and that users have asked for: overload may take fewer
+    queue: QueueFigures | None = None  # how what waits for operators stands to its cap
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class StreamFacts:
     held_s: float = 0.0  # that batches have waited for answers
     operators: OperatorsPlan | None = None
     backlog: Backlog = NO_BACKLOG
+    queue: QueueFigures | None = None  # None: it has no cap, or nothing ever waited
     selectivities: Mapping[int, float] = field(default_factory=dict)  # by definition; not there: 1
 
 
@@ -175,8 +179,8 @@ def _standing(at_work: StreamRunner) -> StreamFacts:
     waited = round(at_work.pipeline.metrics.held, 3)
     operators = at_work.desk.operators.standing(at_work.pipeline, at_work.catalog.definitions(name))
     known = StreamFacts(progress, sinks, reason, held, *answered, backfills, at_work.retained, waited)
-    said = at_work.pipeline.committer.order.selectivities.measured()
-    return replace(known, operators=operators, backlog=backlog_of(at_work), selectivities=said)
+    said, queue = at_work.pipeline.committer.order.selectivities.measured(), at_work.relief.queues.figures()
+    return replace(known, operators=operators, backlog=backlog_of(at_work), selectivities=said, queue=queue)
 
 
 def _sink(thread: SinkThread, last: int) -> SinkStatus:
@@ -275,6 +279,8 @@ def _stream(
         operators=standing.operators,
         backlog=standing.backlog,
         sampling=share_of(progress.clock.sampling),
+        asked_sampling=share_of(progress.clock.asked_sampling),
+        queue=standing.queue,
     )
 
 

@@ -15,7 +15,7 @@ from penstock.evaluate.functions.binding import BoundAggregate
 from penstock.language.options import keep_us, option_us, sheds
 from penstock.language.predicates.attributes import Attribute
 from penstock.model.query import Join, Query
-from penstock.model.sampling import WEIGHT
+from penstock.model.sampling import TWINS, WEIGHT
 from penstock.model.window import SessionWindow, Window
 from penstock.printable import block, shown
 
@@ -94,8 +94,8 @@ class TypedQuery:
 
     @property
     def brought(self) -> frozenset[str]:
-        """Return the columns of the stream that the query reads, without the weights that its rows are given."""
-        return self.columns - {WEIGHT} if sheds(self.query) else self.columns
+        """Return the columns of the stream that the query reads, without what its rows are given to be sampled."""
+        return self.columns - {WEIGHT, TWINS} if sheds(self.query) else self.columns
 
     @property
     def schema(self) -> pa.Schema:

@@ -24,6 +24,7 @@ from penstock.share.partial_schema import (
     LATE_COUNT,
     ROW_COUNT,
     SHED_COUNT,
+    SIGNED_COUNT,
     failure_name,
     has_groupings,
     key_name,
@@ -47,6 +48,7 @@ class Arrived:
     highest: int | None  # slice
     failures: Mapping[int, tuple[int, int, int]]  # definition → first and last failing time, rows
     shed: int = 0  # valid ones that queries which shed load did not look at
+    signed: tuple[Int64Array, Int64Array] | None = None  # of partials: sums of signs, and rows that a sample kept
     touched: Mapping[LaneKey, tuple[Int64Array, Int64Array]] = field(
         default_factory=dict
     )  # by late rows: slices, groups
@@ -112,7 +114,16 @@ def statistics(layout: Layout, rows: pa.Table) -> Arrived:
         None,
         failures,
         _sum(rows[SHED_COUNT]) if layout.samples else 0,
+        _signed(rows.filter(pa.array(valid))) if layout.samples else None,
     )
+
+
+def _signed(rows: pa.Table) -> tuple[Int64Array, Int64Array] | None:
+    """Read what tells how many rows agree; None: partials of an earlier version do not."""
+    if SIGNED_COUNT not in rows.column_names:
+        return None
+    kept = stream_rows(rows).to_numpy() - rows[SHED_COUNT].to_numpy()
+    return np.asarray(rows[SIGNED_COUNT].to_numpy(), np.int64), np.asarray(kept, np.int64)
 
 
 def _timeliness(layout: Layout, rows: pa.Table) -> tuple[int | None, int, int, int]:

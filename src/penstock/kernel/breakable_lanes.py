@@ -9,6 +9,7 @@ from penstock.evaluate.components.numbers import Component
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.typed import Definition
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.lane_edges import LaneEdges
 from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
 from penstock.evaluate.windows.partials import Merged
@@ -31,9 +32,9 @@ class BreakableLanes:
     and removes them there, their queries are not answered. A lane that broke takes partials again from then on.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
-        """Start without lanes."""
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel, growth: Growth = UNBOUNDED) -> None:
+        """Start without lanes; ``growth`` says how much their arrays may have to spare."""
+        self.kernel, self.growth = kernel, growth
         self.lanes: dict[LaneKey, Lane] = {}
         self.defects: dict[tuple[LaneKey, Component | None], Defect] = {}
         self._members: dict[LaneKey, tuple[Definition, ...]] = {}  # the queries of each lane
@@ -53,9 +54,10 @@ class BreakableLanes:
             return ScanLane(components)
         if key.keys or any(component.is_state for component in components):
             edges, tree = self._edges_of(key, components), self._rates.get(self._home.get(key, ""), 0.0)
-            wide = edges is not None and MANY_SLICES * edges.rate <= tree
-            return WideLane(components, edges) if edges is not None and wide else DenseLane(components)
-        return self._bundles.setdefault((self._home[key], components), Bundle(components)).open()
+            if edges is not None and MANY_SLICES * edges.rate <= tree:
+                return WideLane(components, edges, self.growth)
+            return DenseLane(components, self.growth)
+        return self._bundles.setdefault((self._home[key], components), Bundle(components, self.growth)).open()
 
     def _look_at_edges(self, trees: Iterable[Tree]) -> None:
         """Note how many edges the windows of each tree have."""

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from penstock.evaluate.expressions.compile import Compiled
 from penstock.evaluate.expressions.operators import Evaluated
 from penstock.model.arrays import BoolArray, Int64Array
+from penstock.model.caps import BLOCK_ROWS
 from penstock.share.operators.calls import OperatorCall
 from penstock.share.operators.operated import OperatedExpression, OperatedQuery
 
-BLOCK_ROWS: Final = 4_096
 WORTH_IT: Final = 0.125  # the part of a block's rows that nobody takes any more, from which on they leave
 FAILED_ARGUMENT: Final = "an argument of {}() could not be computed"
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from penstock.evaluate.groups import Groups
 from penstock.evaluate.typed import Definition
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.scan import ScanLane
 from penstock.kernel.arrived import Arrived
 from penstock.kernel.presence import NothingKept
@@ -106,9 +107,9 @@ class Partitions:
 class PartitionedSynopsis(Synopsis):
     """Stored partials of numbered parts; lanes scan what they hold, which is little of many parts."""
 
-    def __init__(self, kernel: Kernel = "scan") -> None:
+    def __init__(self, kernel: Kernel = "scan", growth: Growth = UNBOUNDED) -> None:
         """Start empty, whatever the kernel of other lines."""
-        super().__init__("scan")
+        super().__init__("scan", growth)
         self.presence = NothingKept()
         self.parts: Partitions | None = None  # until the first query tells its keys
         self.partition: tuple[str, ...] = ()  # keys as groupings write them

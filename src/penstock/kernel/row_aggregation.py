@@ -16,6 +16,7 @@ import pyarrow as pa
 from penstock.evaluate.components.component import Component
 from penstock.evaluate.components.row_runs import NumberedRuns, RowColumn, RowRuns, masked
 from penstock.evaluate.components.value_tables import plain_zero
+from penstock.kernel.left_out import LeftOut
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.sorting import stable_order
 from penstock.share.conditions.fragments import takes_any
@@ -32,6 +33,7 @@ from penstock.share.partial_schema import (
     LATE_COUNT,
     ROW_COUNT,
     SHED_COUNT,
+    SIGNED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -42,12 +44,15 @@ from penstock.share.row_schema import (
     DOUBTED_FLAG,
     REVISED_FLAG,
     SHED_FLAG,
+    SIGN,
     TIME,
     RowSchema,
     failed_name,
     label_name,
 )
 from penstock.store.invalid import FLOOR
+
+__all__ = ["LeftOut", "RowAggregation"]
 
 SignaturesOf = Callable[[Member, Int64Array], Int64Array]  # of cells of a grouping: words, [cell, word]
 MOST_CODES: Final = 1 << 62
@@ -71,15 +76,19 @@ class RowAggregation:
         }
         self._signed = any(m.signed for m in layout.members)
 
-    def partials(self, rows: pa.Table, watermark_us: int, ahead_us: int) -> pa.Table:
-        """Aggregate rows; ``watermark_us`` tells late ones, from ``ahead_us`` on they are not valid."""
+    def partials(self, rows: pa.Table, watermark_us: int, ahead_us: int, left_out: LeftOut | None = None) -> pa.Table:
+        """Aggregate rows; ``watermark_us`` tells late ones, from ``ahead_us`` on they are not valid.
+
+        Those that were ``left_out`` are counted; the first and the last of them are there.
+        """
         sent = _SentRows(rows, watermark_us, max(watermark_us + 1, ahead_us))
         parts = []
         for member in self.layout.members:
             for name in self.schema.cells.get(member.number, (None,)):
                 cells = sent.numbers(name) if name is not None else sent.uncelled(carries_all=member.carrier)
                 parts.append(self._part(sent, member, cells))
-        return _stacked(parts or [self._unasked(sent)])
+        found = _stacked(parts or [self._unasked(sent)])
+        return found if left_out is None else left_out.counted_in(found)
 
     def _unasked(self, sent: _SentRows) -> dict[str, pa.Array]:
         """Count the rows of a batch that nobody asks for."""
@@ -132,6 +141,7 @@ class RowAggregation:
         if layout.samples:
             shed = sent.valid & sent.flags(SHED_FLAG)
             found[SHED_COUNT] = runs.count(shed if base is None else shed & base)
+            found[SIGNED_COUNT] = runs.total(sent.numbers(SIGN))
         if base is not None:
             found[BASE_COUNT] = runs.count(base)
         for place in range(self.schema.tried):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.evaluate.components.numbers import Component, pick
 from penstock.evaluate.groups import Groups, KeyValues
 from penstock.evaluate.windows.bundles import Bundle, ColumnLane
-from penstock.evaluate.windows.lanes import DenseLane, Lane, ScanLane
+from penstock.evaluate.windows.lanes import UNBOUNDED, DenseLane, Growth, Lane, ScanLane
 from penstock.evaluate.windows.partials import Distinct, Order, sort_pairs
 from penstock.evaluate.windows.session_lane import SessionLane
 from penstock.kernel.added_partials import AddedPartials
@@ -51,9 +51,9 @@ class _Batch:
 class Synopsis(BreakableLanes):
     """All lanes of one stream."""
 
-    def __init__(self, kernel: Kernel = "fast", *, in_driver: bool = True) -> None:
+    def __init__(self, kernel: Kernel = "fast", growth: Growth = UNBOUNDED, *, in_driver: bool = True) -> None:
         """Start empty; ``spread`` are the groupings that the driver's synopsis holds nothing of, and the others all."""
-        super().__init__(kernel)
+        super().__init__(kernel, growth)
         self.in_driver = in_driver
         self.spread: frozenset[tuple[str, tuple[str, ...]]] = frozenset()
         self.partial_operations = 0  # rows folded into partials, each tree's apart (Krishnamurthy et al. 2006, §3.1)

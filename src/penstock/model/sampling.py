@@ -1,4 +1,4 @@
-"""Names what queries that shed load answer by: the weight of a row, the levels of a stream, and columns of answers."""
+"""Names what queries that shed load answer by: weights and twins of rows, levels of a stream, columns of answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from penstock.errors import LanguageError
 
 WEIGHT: Final = "#weight"  # of a row, a column beside those of its stream: how many it stands for; 0: it is shed
+TWINS: Final = "#twins"  # another one: how many rows agree with a kept one, on average; below 0 for half of the rows
 SHARE: Final = "sampled"  # the column of answers that tells which share of the rows was kept
 BOUND: Final = "_bound"  # what the column that bounds another one's error is called after it
 MOST_LEVEL: Final = 10  # at level j, one row of 2^j is kept

@@ -24,7 +24,7 @@ from penstock.project.former_sources import drop_former_sources
 from penstock.project.problems import Problem, in_file
 from penstock.project.python_functions import PythonFunction
 from penstock.project.queries import QueryFile, select_of
-from penstock.project.settings import LIMITS, NAMED
+from penstock.project.settings import PASSED
 
 if TYPE_CHECKING:
     from penstock.engine import Engine
@@ -40,7 +40,7 @@ def open_engine(
     from penstock.engine import Engine
 
     session, how = start_spark(project), strategy or project.settings.strategy
-    given = {name: getattr(project.settings, name) for name in ("memory", *LIMITS, *NAMED)}
+    given = {name: getattr(project.settings, name) for name in PASSED}
     return Engine(state, spark=session, strategy=how, sinks=sinks, **given)  # type: ignore[arg-type]
 
 

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from yaml.nodes import MappingNode, Node, ScalarNode
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ProjectError
 from penstock.language.grammar.limits import WINDOWS_AT_A_TIME
 from penstock.language.grammar.literals import is_plain_word
-from penstock.model.byte_sizes import parse_bytes
+from penstock.model.caps import SIZES
 from penstock.model.strategy import DEFAULT_STRATEGY, MAX_DRIVER_GROUPS, STRATEGY_NAMES, strategy_named
 from penstock.project.declarations import Declared, names_in, read_declarations
 from penstock.project.document import YamlFile, place_of, scalar
@@ -39,7 +39,8 @@ NAMED: Final[dict[str, Callable[[str], Policy | Synchronization]]] = {
     "operator_policy": operator_policy_named,
     "synchronize": synchronization_named,
 }
-DEFAULT_SETTINGS: Final = ("strategy", "policy", "operator_policy", "synchronize", "memory", *LIMITS)
+PASSED: Final = (*NAMED, *SIZES, *LIMITS)  # to the engine, as they are
+DEFAULT_SETTINGS: Final = ("strategy", *PASSED)
 RENAMED: Final = {"spread_over": "max_driver_groups"}  # names of the version before, which still hold
 SPARK_SETTINGS: Final = ("cores", "memory", "master")
 
@@ -72,6 +73,7 @@ class ProjectSettings:
     trace_bytes: int = TRACE_BYTES
     synchronize: str = DEFAULT_SYNCHRONIZATION
     memory: str | None = None  # the cap of what streams hold in the driver
+    queue_bytes: str | None = None  # the cap of what waits in each stream for expensive functions
     unread: frozenset[str] | None = frozenset()  # streams and tables whose columns are not known; None: nothing is
 
     def may_have(self, names: Iterable[str]) -> bool:
@@ -135,11 +137,12 @@ def _defaults(reading: YamlFile, node: Node) -> dict[str, Any]:
                 found[name] = named(text).name
             except PenstockError as error:
                 reading.complain(error.what, entries[name][1], detail=error.detail, hint=error.hint)
-    if "memory" in entries and (text := reading.words(entries["memory"][1], "memory")) is not None:
-        try:
-            found["memory"] = text if parse_bytes(text) else None
-        except ValueError as error:
-            reading.complain(f"memory: {error}", entries["memory"][1], hint="Leave it out for no cap.")
+    for name, read in SIZES.items():
+        if name in entries and (text := reading.words(entries[name][1], name)) is not None:
+            try:
+                found[name] = text if read(text) else None
+            except ProjectError as error:
+                reading.complain(error.what, entries[name][1], detail=error.detail, hint=error.hint)
     for name in [name for name in LIMITS if name in entries]:
         if (limit := reading.whole(entries[name][1], name, least=int(name not in MAY_BE_NOTHING))) is not None:
             found[name] = limit

@@ -11,7 +11,7 @@ from penstock.evaluate.components.numbers import ROWS, Component
 from penstock.language.binding.columns_read import names_in
 from penstock.language.grammar.literals import quote
 from penstock.language.options import sheds
-from penstock.model.sampling import WEIGHT
+from penstock.model.sampling import TWINS, WEIGHT
 from penstock.model.schema import Column
 from penstock.model.window import Window
 from penstock.share.grouping_rollup import Feeding, RolledUp, fed_members
@@ -65,6 +65,11 @@ class Layout:
     def shed(self) -> str:
         """Write whether queries that shed load do not look at a row."""
         return f"{quote(WEIGHT)} = 0"
+
+    @property
+    def sign(self) -> str:
+        """Write 1 or −1 of a row that a sample keeps, by hash, and 0 of the others."""
+        return f"IF({quote(WEIGHT)} > 0L, cast(signum({quote(TWINS)}) as bigint), 0L)"
 
     @property
     def samples(self) -> bool:

@@ -21,6 +21,7 @@ LATE_COUNT: Final = "late"
 CORRECTED_COUNT: Final = "corrected"
 TOUCHED_COUNT: Final = "touched"
 SHED_COUNT: Final = "shed"
+SIGNED_COUNT: Final = "signed"
 DOUBTED: Final = "doubted"
 OF_COMMIT: Final = "of_commit"
 BEFORE: Final = "before_us"
@@ -28,8 +29,8 @@ AFTER: Final = "watermark_us"
 BUCKET: Final = "__bucket"
 FAILURE_PARTS: Final = ("first", "last", "rows")
 # of every row, however many parts have a copy of it
-COUNTED_ONCE: Final = (BASE_COUNT, LATE_COUNT, CORRECTED_COUNT, SHED_COUNT)
-COUNTS: Final = frozenset({ROW_COUNT, BASE_COUNT, LATE_COUNT, TOUCHED_COUNT, CORRECTED_COUNT, SHED_COUNT})
+COUNTED_ONCE: Final = (BASE_COUNT, LATE_COUNT, CORRECTED_COUNT, SHED_COUNT, SIGNED_COUNT)
+COUNTS: Final = frozenset({ROW_COUNT, TOUCHED_COUNT, *COUNTED_ONCE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ COLUMNS: Final = (
     PartialColumn(CORRECTED_COUNT, pa.int64(), "late rows in a final window whose answer is revised"),
     PartialColumn(TOUCHED_COUNT, pa.int64(), "late rows as queries have them, as often as joins repeat them"),
     PartialColumn(SHED_COUNT, pa.int64(), "valid rows that queries which shed load do not look at"),
+    PartialColumn(
+        SIGNED_COUNT, pa.int64(), "rows that a sample keeps, half of them below 0: its square tells of twins"
+    ),
     PartialColumn("cN_N", None, "part N of component N"),
     PartialColumn("fN_first", pa.int64(), "time of the first row on which definition N failed"),
     PartialColumn("fN_last", pa.int64(), "time of the last row on which definition N failed"),

@@ -9,6 +9,7 @@ from typing import Final
 TIME: Final = "t"
 BASE_FLAG: Final = "base"  # the row is of the stream itself, not a repetition that a join makes of it
 REVISED_FLAG: Final = "revised"  # a final window holds the row whose answer late rows revise
+SIGN: Final = "sign"  # 1 or −1 of a row that a sample keeps, by hash; 0 of the others
 SHED_FLAG: Final = "shed"  # queries that shed load do not look at the row
 DOUBTED_FLAG: Final = "doubted"  # a computed column of the row could not be
 

@@ -35,7 +35,7 @@ from penstock.language.predicates.normalize import normal
 from penstock.language.predicates.split import read_predicate
 from penstock.model.function import Function
 from penstock.model.query import Query
-from penstock.model.sampling import WEIGHT
+from penstock.model.sampling import TWINS, WEIGHT
 from penstock.model.schema import Column, Stream, Table
 from penstock.spark.expression_types import ExpressionTypes, Untyped
 from penstock.spark.job.literals import quoted
@@ -147,7 +147,7 @@ def _typing(bound: Bound) -> Typing:
     outputs, ordered = answered[: len(query.outputs)], answered[len(query.outputs) :]
     row = [column for aggregate in query.aggregates for column in aggregate.row]
     _check_row(row, (yield Untyped(known, tuple(row))) if row else [], query)
-    named_columns = {c.name for c in bound.stream.columns} | {WEIGHT}
+    named_columns = {c.name for c in bound.stream.columns} | {WEIGHT, TWINS}
     read = frozenset(hashed).union(*map(names_in, [*texts, *row])) & named_columns
     same, attributes = _condition(query.where, named) if query.where else (None, ())
     failing = fallible([*query.keys, *arguments], named)
@@ -218,7 +218,7 @@ def _check_boolean(texts: Sequence[str], types: Sequence[T.DataType], clause: st
 
 def _columns(query: Query, stream: Stream, tables: Mapping[str, Table]) -> tuple[Column, ...]:
     """List the columns that a query's expressions may name."""
-    found = _named(stream.columns, "") + ((Column(WEIGHT, "bigint"),) if sheds(query) else ())
+    found = _named(stream.columns, "") + ((Column(WEIGHT, "bigint"), Column(TWINS, "double")) if sheds(query) else ())
     for join in query.joins:
         found += _named(tables[join.table].columns, f"{join.id}.")
     return found

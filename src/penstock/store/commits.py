@@ -161,6 +161,8 @@ class Commit:
     too_late: Mapping[str, int] = field(default_factory=dict)  # definition → rows that came too late for it
     skipped: Mapping[str, int] = field(default_factory=dict)  # definition → windows that later ones superseded
     sampling: int = 0  # the level of the rows that queries which shed load took: one of 2^level
+    asked_sampling: int = 0  # the level that users have asked for
+    twins: Sequence[float] = ()  # what batches have told of rows that agree in every column
     shed: Mapping[str, int] = field(default_factory=dict)  # definition → valid rows that it did not look at
     asked: Mapping[str, AskedPast] = field(default_factory=dict)  # definition → the past that is to be read for it
     past: Mapping[str, Sequence[Sequence[Any]]] = field(

@@ -1,8 +1,8 @@
 """Names every durable write, so that tests can stop, tear or fail it.
 
-Every durable write has a name of :data:`POINTS` and reaches three moments: ``<name>.before`` (nothing is on disk),
-``<name>.torn`` (half of it is) and ``<name>.after`` (all of it is, and nothing that follows). Without a hook, as
-always outside of tests, reaching one costs a comparison.
+Every durable write has a name of :data:`POINTS` or :data:`OUTER_POINTS` and reaches three moments: ``<name>.before``
+(nothing is on disk), ``<name>.torn`` (half of it is) and ``<name>.after`` (all of it is, and nothing that follows).
+Without a hook, as always outside of tests, reaching one costs a comparison.
 """
 
 from __future__ import annotations
@@ -35,10 +35,6 @@ POINTS: Final[tuple[str, ...]] = (
     "sink.parquet",  # torn: all drafts are written, one has its name
     "sink.parquet.columns",  # what a query's folder says of itself
     "sink.parquet.reach",  # which files are about to appear in folders of queries
-    "sink.delta",  # a commit to a table; torn: it is there, others follow; after: all are
-    "sink.delta.reach",  # up to which batch tables are about to be written
-    "sink.postgres",  # a transaction; torn: all of it is sent and not committed
-    "sink.webhook",  # before a request; torn: it was answered, others follow; after: all were
     "sink.progress",
     "compaction.partials",
     "compaction.record",  # of the last of the commits whose partials were put together
@@ -46,6 +42,14 @@ POINTS: Final[tuple[str, ...]] = (
     "compaction.list",  # the one write that makes either compaction hold; torn and after: old files still there
     "record",  # any other small record
     "backup",
+)
+
+# Of sinks that write to tables and addresses of others; tests/sinks/killed.py kills them at each.
+OUTER_POINTS: Final[tuple[str, ...]] = (
+    "sink.delta",  # a commit to a table; torn: it is there, others follow; after: all are
+    "sink.delta.reach",  # up to which batch tables are about to be written
+    "sink.postgres",  # a transaction; torn: all of it is sent and not committed
+    "sink.webhook",  # before a request; torn: it was answered, others follow; after: all were
 )
 
 hook: Callable[[str], None] | None = None  # set by tests

@@ -205,6 +205,7 @@ class BatchJob:
         rows_sent = self.choice.sends_rows(listed, batch, last, cores)
         job = self._job_for(listed, rows_sent=rows_sent) if foreseen else self._written(listed, rows_sent=rows_sent)
         job.expected_rows, job.cores = self._rows if foreseen else 0, cores
+        job.is_sampled = foreseen and self.progress.clock.sampling > 0
         whole = beside is not None and job.sends_rows and self.choice.sends_whole_rows(batch, self._last)
         job.beside = beside if whole else None
         young = foreseen and self._age < YOUNG and self._rows <= FEW_ROWS

@@ -70,7 +70,8 @@ class BatchTaking:
             number = pipeline.progress.clock.number + 1
         with pipeline.intake.without_duplicates(offer.rows, number, judged) as (rows, repeated):
             if layout.samples:
-                rows = weighted(rows, layout, pipeline.stream.columns, pipeline.progress.clock.sampling)
+                sampling = pipeline.progress.clock.sampling, pipeline.progress.clock.twins
+                rows = weighted(rows, layout, pipeline.stream.columns, *sampling)
             with pipeline.metrics.timed("job"):
                 layout, computed, taken = self._compute(rows, number, layout, snapshot, judged)
             with pipeline.step(), pipeline.changing():
@@ -131,6 +132,8 @@ class BatchTaking:
         clock.invalid += pipeline.intake.put_aside(rows, number, (offer.number, offer.source), computed)
         if arrived.shed:
             pipeline.progress.windows.note_shed(computed.layout, arrived.shed)
+        if arrived.signed is not None and clock.twins.needs_more(clock.sampling):
+            clock.twins = clock.twins.after(*arrived.signed)
         few = arrived.rows <= FEW_ROWS
         pipeline.intake.keep_for(snapshot, rows, number, computed, clock.seen_until_us, few=few)
         note_too_late(rows, computed, arrived, pipeline.computing, snapshot)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penstock.model.twins import Twins
 from penstock.store.commits import Commit, Counts
 from penstock.store.invalid import Invalid
 
@@ -22,6 +23,8 @@ class StreamClock:
     invalid: Invalid = field(default_factory=Invalid)  # rows, by reason
     ended: bool = False
     sampling: int = 0  # level of the batches to come: queries that shed load take one row of 2^level
+    asked_sampling: int = 0  # the level that users have asked for; overload may raise it
+    twins: Twins = field(default_factory=Twins)  # how many rows agree, which a sample keeps or sheds together
 
     @property
     def seen_until_us(self) -> int | None:
@@ -51,4 +54,5 @@ class StreamClock:
         self.source = commit.source or self.source
         self.watermark_us, self.last_us, self.first_us = commit.watermark_us, commit.last_us, commit.first_us
         self.counts, self.ended, self.invalid = commit.counts, commit.ended, commit.invalid
-        self.sampling = commit.sampling
+        self.sampling, self.asked_sampling = commit.sampling, commit.asked_sampling
+        self.twins = Twins.from_record(commit.twins)

@@ -222,9 +222,9 @@ class Pipeline:
     def set_sampling(self, snapshot: Snapshot, level: int) -> None:
         """Fix, durably, which share of the rows queries that shed load take of the batches to come."""
         layout = self.plan(snapshot)
-        if level != self.progress.clock.sampling:
+        if (level, level) != (self.progress.clock.sampling, self.progress.clock.asked_sampling):
             with self._whole():
-                self.progress.clock.sampling = level
+                self.progress.clock.sampling = self.progress.clock.asked_sampling = level
                 self.committer.commit(Step("change", (), self.clock()), layout)
             about = {"event": "sampling changed", "stream": self.stream.name}
             LOG.info(f"queries that shed load take {share_of(level)} of the rows", extra=about)

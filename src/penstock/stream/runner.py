@@ -145,7 +145,7 @@ class StreamRunner:
             self.operators.wake()
             with self.pipeline.step():
                 self.lead()
-                self.relief.look()
+                self.relief.look_after_batch()
 
     def lead(self) -> None:
         """Let the streams that this one feeds take what is new, and end what has been answered to its end."""

@@ -55,7 +55,9 @@ class StreamSettings:
     figures: EngineFigures = field(default_factory=EngineFigures)  # of all queries
     observers: Sequence[WorkObserver] = ()  # of what all streams do, besides the figures
     rates: Rates = field(default_factory=stored_rates)
-    cap: MemoryCap = field(default_factory=MemoryCap)  # of the driver's memory
+    cap: MemoryCap = field(
+        default_factory=MemoryCap
+    )  # of the driver's memory, and of rows that wait for expensive functions
     calibration: BackgroundCalibration = field(default_factory=BackgroundCalibration)
 
     @property

@@ -49,7 +49,7 @@ class StreamParts:
 def build_parts(given: StreamContext, intake: Intake, metrics: Metrics, observing: Observing) -> StreamParts:
     """Build the parts of a stream of which nothing was seen yet."""
     settings, kind = given.settings, given.windows
-    synopsis, progress = kind.synopsis(settings.kernel), Progress()
+    synopsis, progress = kind.synopsis(settings.kernel, settings.cap.growth), Progress()
     due_windows = kind.due_windows(progress, synopsis, settings.clock)
     executor_state = open_executor_state(
         settings.session, given.places, settings.kernel, settings.strategy, given.stream.time, given.catalog

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from penstock.evaluate.windows.growth import Growth
 from penstock.kernel.partitions import PartitionedSynopsis
 from penstock.kernel.synopsis import Kernel, Synopsis
 from penstock.model.derived import is_apart, is_line
@@ -22,7 +23,7 @@ from penstock.stream.progress import Progress
 class WindowKind:
     """How the partials of a stream are kept, its windows found due, and its answers shown to users."""
 
-    synopsis: Callable[[Kernel], Synopsis]
+    synopsis: Callable[[Kernel, Growth], Synopsis]
     due_windows: Callable[[Progress, Synopsis, Clock], DueWindows]
     shown: Callable[[Sequence[pa.Table], DueWindows], list[pa.Table]]
 

@@ -14,7 +14,7 @@ from penstock.evaluate.components.ranked import FirstRow, GreatestBy, LastRow, L
 from penstock.evaluate.components.sketches import FrequentItems, HllSketch, KllSketch, ThetaSketch
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable, WeightTable
-from penstock.evaluate.components.weighted import ExcessMoment, RowWeights, WeightedFloatSum, WeightedSum
+from penstock.evaluate.components.weighted import ExcessMoment, ExcessWeights, RowWeights, WeightedFloatSum, WeightedSum
 
 KINDS: Final[tuple[type[Component], ...]] = (
     Count,
@@ -24,6 +24,7 @@ KINDS: Final[tuple[type[Component], ...]] = (
     RowWeights,
     WeightedSum,
     WeightedFloatSum,
+    ExcessWeights,
     ExcessMoment,
     Least,
     Greatest,

@@ -1,7 +1,8 @@
 """Adds up rows and values of a sample by the weights of its rows, and what their errors are bounded by.
 
 A row that is kept with probability 1/w counts w times. The sums of w and of w·x are then right on average, and
-Σ w·(w - 1)·x² estimates their variance (Horvitz and Thompson 1952), as rows are kept or shed independently.
+Σ w·(w - 1)·x² estimates their variance (Horvitz and Thompson 1952), as rows are kept or shed independently. Where rows
+agree in every column they are kept or shed together, and it is greater: ``twins`` tells by what.
 """
 
 from __future__ import annotations
@@ -17,14 +18,12 @@ from penstock.evaluate.components.reading import integers
 from penstock.evaluate.components.row_runs import RowColumn, RowRuns
 
 LONGEST_DECIMAL: Final = 23  # digits: with those of a weight and of 10^10 rows they are 38
-EXCESS: Final = 1  # the size of a component of weights that adds up w·(w - 1)
+EXCESS: Final = 1  # the size of weights of excess: Σ w·(w - 1), the variance of a count
+SQUARED: Final = 2  # the same squared, which tells how sure that is
 
 
 class RowWeights(Added):
-    """How many rows the kept ones stand for, int64[n]: of those with a value, or that ``keep`` holds for.
-
-    Of size 1 it is Σ w·(w - 1), the variance of that number.
-    """
+    """How many rows the kept ones stand for, int64[n]: of those with a value, or that ``keep`` holds for."""
 
     __slots__ = ()
     kind: ClassVar = "row_weights"
@@ -39,15 +38,12 @@ class RowWeights(Added):
     def worded(self) -> str:
         """Say what is counted."""
         kept = f" where {self.keep}" if self.keep else ""
-        return f"{'bound of ' if self.size == EXCESS else 'weighted '}count({self.argument or '*'}){kept}"
+        return f"weighted count({self.argument or '*'}){kept}"
 
     def _term(self, value: Written) -> str:
         """Write what a row adds."""
-        weight = value(self.more[0])
-        added = f"{weight} * ({weight} - 1L)" if self.size == EXCESS else weight
-        present = [f"({value(self.argument)}) IS NOT NULL"] if self.argument is not None else []
-        counted = [*present, *([f"({value(self.keep)})"] if self.keep is not None else [])]
-        return f"IF({' AND '.join(counted)}, {added}, 0L)" if counted else added
+        counted, weight = _counted(self, value), value(self.more[0])
+        return f"IF({counted}, {weight}, 0L)" if counted else weight
 
     def lift(self, value: Written, time: str) -> list[str]:
         """Add weights up."""
@@ -119,8 +115,40 @@ class WeightedFloatSum(FloatSum):
         return [self._term(value)]
 
 
+class ExcessWeights(FloatSum):
+    """Σ u of the rows that are counted, with u = w·(w - 1)·t, float64[n]: the variance of how many they stand for.
+
+    t says how many rows agree. Of size 2 it is Σ (w·(w - 1))²·t³: where t rows at a time are one, that is Σ u² of them.
+    """
+
+    __slots__ = ()
+    kind: ClassVar = "excess_weights"
+
+    @property
+    def worded(self) -> str:
+        """Say whose bound needs it."""
+        kept = f" where {self.keep}" if self.keep else ""
+        return f"{'sureness' if self.size == SQUARED else 'bound'} of count({self.argument or '*'}){kept}"
+
+    def _term(self, value: Written) -> str:
+        """Write what a row adds."""
+        weight, twins = value(self.more[0]), f"abs({value(self.more[1])})"
+        excess = f"cast({weight} * ({weight} - 1L) as double)"
+        added = [excess, excess, twins, twins, twins] if self.size == SQUARED else [excess, twins]
+        counted = [f"{weight} > 1L", *filter(None, [_counted(self, value)])]
+        return f"IF({' AND '.join(counted)}, {' * '.join(added)}, 0D)"
+
+    def lift(self, value: Written, time: str) -> list[str]:
+        """Add them up."""
+        return [f"sum({self._term(value)})"]
+
+    def row_texts(self, value: Written, time: str) -> list[str]:
+        """Write the term."""
+        return [self._term(value)]
+
+
 class ExcessMoment(WeightedFloatSum):
-    """Σ w·(w - 1)·x^size, float64[n]: 0 where every row was kept, whatever the values."""
+    """Σ u·x^size with u = w·(w - 1)·t, float64[n]: 0 where every row was kept, whatever the values."""
 
     __slots__ = ()
     kind: ClassVar = "excess"
@@ -128,13 +156,22 @@ class ExcessMoment(WeightedFloatSum):
     @property
     def worded(self) -> str:
         """Say whose bound needs it."""
-        return f"bound of {'avg' if self.size == EXCESS else 'sum'}({self.argument})"
+        whose = {1: "bound of avg", 2: "bound of sum", 3: "sureness of avg", 4: "sureness of sum"}
+        return f"{whose[self.size]}({self.argument})"
 
     def _term(self, value: Written) -> str:
         """Write what a row adds."""
         assert self.argument is not None
-        weight, x = value(self.more[0]), f"cast({value(self.argument)} as double)"
-        return f"IF({weight} > 1L, {' * '.join([f'cast({weight} * ({weight} - 1L) as double)', *[x] * self.size])}, 0D)"
+        weight, twins = value(self.more[0]), f"abs({value(self.more[1])})"
+        x = f"cast({value(self.argument)} as double)"
+        added = [f"cast({weight} * ({weight} - 1L) as double)", twins, *[x] * self.size]
+        return f"IF({weight} > 1L, {' * '.join(added)}, 0D)"
+
+
+def _counted(component: Component, value: Written) -> str:
+    """Write which rows are counted; nothing: all."""
+    present = [f"({value(component.argument)}) IS NOT NULL"] if component.argument is not None else []
+    return " AND ".join([*present, *([f"({value(component.keep)})"] if component.keep is not None else [])])
 
 
 def weighted_sum(argument: str, type_: pa.DataType, weight: str) -> Component:

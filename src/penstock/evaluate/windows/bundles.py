@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from penstock.evaluate.components.numbers import Component, Values, pick
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.lanes import DenseLane
 from penstock.evaluate.windows.partials import Distinct, Merged, Partials, distinct_pairs, fill_empty
 from penstock.evaluate.windows.scan import ScanLane
@@ -25,11 +26,11 @@ _NUMBERS: Final[Iterator[int]] = itertools.count()
 class Bundle:
     """The columns of predicates that need the same components."""
 
-    def __init__(self, components: Sequence[Component]) -> None:
-        """Begin without columns."""
+    def __init__(self, components: Sequence[Component], growth: Growth = UNBOUNDED) -> None:
+        """Begin without columns; ``growth`` says how much arrays may have to spare."""
         self.components = tuple(components)
         self.number = next(_NUMBERS)  # no other bundle has it
-        self.lane = DenseLane(components)
+        self.lane = DenseLane(components, growth)
         self._columns: dict[int, ColumnLane] = {}
         self._next = 0  # numbers of columns are never used again: what a dropped one holds goes when it expires
 
@@ -145,7 +146,7 @@ class ColumnLane:
 
     def hold(self, components: Sequence[Component]) -> DenseLane:
         """Return a lane of its own with these components: all columns of a bundle have the same."""
-        lane = DenseLane(self.components)
+        lane = DenseLane(self.components, self.bundle.lane.growth)
         self.leave_for(lane, self.bundle.lane.of_group(self.number))
         return lane.hold(components)
 

@@ -17,6 +17,7 @@ from penstock.evaluate.components.states import State
 from penstock.evaluate.components.user_states import UserState
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.frequency_index import FrequencyIndex
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.evaluate.windows.lazy_state_tree import LazyStateTree
 from penstock.evaluate.windows.partials import (
@@ -37,7 +38,7 @@ from penstock.evaluate.windows.subtract_on_evict import SubtractOnEvict
 from penstock.evaluate.windows.value_pool import ValuePool
 from penstock.model.arrays import Int64Array
 
-__all__ = ["DenseLane", "Lane", "Merged", "ScanLane"]
+__all__ = ["UNBOUNDED", "DenseLane", "Growth", "Lane", "Merged", "ScanLane"]
 
 
 class Lane(Protocol):
@@ -115,6 +116,9 @@ class Structure(Protocol):
     def nbytes(self) -> int:
         """Return about how much memory it takes."""
 
+    def bytes_with(self, slices: int, columns: int) -> int:
+        """Return about how much memory it will take at least with so many slices and columns, or takes now."""
+
 
 class DenseLane:
     """A lane of arrays [slice, column]: prefixes for what can be subtracted, trees for what can only be combined.
@@ -122,9 +126,9 @@ class DenseLane:
     ``operations`` counts, per evaluation and column, one subtraction and the tree nodes combined.
     """
 
-    def __init__(self, components: Sequence[Component]) -> None:
-        """Begin without partials; the first component counts rows."""
-        self.components = tuple(components)
+    def __init__(self, components: Sequence[Component], growth: Growth = UNBOUNDED) -> None:
+        """Begin without partials; the first component counts rows. ``growth`` says what arrays may have to spare."""
+        self.components, self.growth = tuple(components), growth
         self.operations = 0
         self._empty()
         self._horizon: int | None = None
@@ -132,7 +136,7 @@ class DenseLane:
 
     def _empty(self) -> None:
         """Hold no partials."""
-        self._structures = [_structure_for(c) for c in self.components]
+        self._structures = [_structure_for(c, self.growth) for c in self.components]
         self._labels = np.empty(0, np.int64)  # ascending, one per stored slice
         self._columns = _Columns()
         self._pending: list[tuple[Partials, Distinct]] = []
@@ -208,7 +212,7 @@ class DenseLane:
             return
         self._settle()
         first = int(np.searchsorted(self._labels, self._horizon))
-        if 2 * first < max(1, len(self._labels)):
+        if self.growth.waits(first, len(self._labels)):
             return
         (rows,), _ = self._structures[0].merge(np.array([first]), np.array([len(self._labels)]))
         alive = np.flatnonzero(rows[0] > 0)
@@ -232,7 +236,7 @@ class DenseLane:
 
     def _blank(self, component: Component) -> Structure:
         """Make room for a component of which nothing is stored."""
-        structure = _structure_for(component)
+        structure = _structure_for(component, self.growth)
         structure.place(np.empty(0, np.int64), len(self._labels), len(self._columns))
         return structure
 
@@ -245,9 +249,15 @@ class DenseLane:
 
     @property
     def nbytes(self) -> int:
-        """Return about how much memory the lane takes, with what has arrived but is not yet in the arrays."""
+        """Return about how much memory the lane takes, with what has arrived but is not yet in the arrays.
+
+        The arrays are counted as they will be with it, and with the next slice: a row for all columns comes at once.
+        """
         arrived = sum(partials.nbytes for partials, _ in list(self._pending))
-        return arrived + int(self._labels.nbytes) + sum(structure.nbytes for structure in self._structures)
+        slices, columns = len(self._all_labels()), len(self._columns)
+        more = slices + 1 if slices else 0
+        held = sum(structure.bytes_with(more, columns) for structure in list(self._structures))
+        return arrived + int(self._labels.nbytes) + held
 
     @property
     def cells(self) -> int:
@@ -406,7 +416,7 @@ def _takes_repeated(component: Component, structure: Structure) -> bool:
     return component.scatters or isinstance(structure, FrequencyIndex)
 
 
-def _structure_for(component: Component) -> Structure:
+def _structure_for(component: Component, growth: Growth) -> Structure:
     """Choose how a component answers stretches of slices."""
     match component:
         case FrequencyTable():
@@ -415,4 +425,6 @@ def _structure_for(component: Component) -> Structure:
             return SubtractOnEvict(component)
         case State():
             return LazyStateTree(component)
-    return PrefixSums(component, len(component.planes)) if component.invertible else SegmentTree(component)
+    if component.invertible:
+        return PrefixSums(component, len(component.planes), growth)
+    return SegmentTree(component, growth)

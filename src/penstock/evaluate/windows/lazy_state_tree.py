@@ -119,6 +119,10 @@ class LazyStateTree:
         """Return about how much memory the states take, those of nodes included."""
         return sum(one.columns.nbytes + bytes_of(one.states) for one in (*self._leaves, *list(self._nodes.values())))
 
+    def bytes_with(self, slices: int, columns: int) -> int:
+        """Return how much memory is taken, whatever the slices and columns: states that are not there take none."""
+        return self.nbytes
+
     def _node(self, level: int, at: int) -> HeldStates:
         """Return the states of a node, merging those of its children where that was not done yet."""
         if level == 0:

@@ -10,7 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Planes, kept_width, widened
+from penstock.evaluate.components.numbers import Component, Planes
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.held_cells import HeldCells
 from penstock.model.arrays import Int64Array
 
@@ -26,9 +27,9 @@ class PrefixSums:
     summed up in place, so that no memory is needed but what they take anyway.
     """
 
-    def __init__(self, component: Component, planes: int) -> None:
-        """Begin without slices or columns."""
-        self.component = component
+    def __init__(self, component: Component, planes: int, growth: Growth = UNBOUNDED) -> None:
+        """Begin without slices or columns; ``growth`` says what may be taken besides what is needed."""
+        self.component, self._growth = component, growth
         self._slices, self._columns = 0, 0
         self._summed = 0  # slices before which rows are sums
         self._sums = [np.zeros((1, 0), np.int64) for _ in range(planes)]
@@ -43,12 +44,16 @@ class PrefixSums:
         """Return how much memory the sums take."""
         return sum(int(sums.nbytes) for sums in self._sums)
 
+    def bytes_with(self, slices: int, columns: int) -> int:
+        """Return how much memory so many slices and columns will take at least."""
+        return sum(8 * max(len(sums), slices + 1) * max(sums.shape[1], columns) for sums in self._sums)
+
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
         between = len(rows) > 0 and rows[-1] != self._slices - 1
         if between:
             self._sum_up()
-        self._sums = [_grown(sums, slices + 1, columns) for sums in self._sums]
+        self._sums = [self._grown(sums, slices + 1, columns) for sums in self._sums]
         if between:
             before = np.searchsorted(rows, np.arange(slices), side="right")
             for sums in self._sums:
@@ -107,7 +112,7 @@ class PrefixSums:
         self._sum_up()
         end = self._slices + 1
         used = end, self._columns
-        self._sums = [_moved(sums[first:end, columns] - sums[first, columns], sums, used) for sums in self._sums]
+        self._sums = [self._moved(sums[first:end, columns] - sums[first, columns], sums, used) for sums in self._sums]
         self._slices, self._columns = self._slices - first, len(columns)
         self._summed = self._slices
 
@@ -116,31 +121,32 @@ class PrefixSums:
         self._sum_up()
         return tuple(np.diff(sums[: self._slices + 1, : self._columns], axis=0) for sums in self._sums)
 
+    def _grown(self, sums: Int64Array, rows: int, columns: int) -> Int64Array:
+        """Return an array with at least so many rows and columns; rows without slices take no memory at first."""
+        have_rows, have_columns = sums.shape
+        if rows <= have_rows and columns <= have_columns:
+            return sums
+        width = self._growth.columns(have_columns, columns, 8 * rows)
+        high = have_rows if rows <= have_rows else self._growth.rows(rows, max(rows, 2 * have_rows), 8 * width)
+        grown = np.zeros((high, width), np.int64)
+        grown[:have_rows, :have_columns] = sums
+        return grown
 
-def _grown(sums: Int64Array, rows: int, columns: int) -> Int64Array:
-    """Return an array with at least so many rows and columns; rows double, as those without slices take no memory."""
-    have_rows, have_columns = sums.shape
-    if rows <= have_rows and columns <= have_columns:
-        return sums
-    high = have_rows if rows <= have_rows else max(rows, 2 * have_rows)
-    grown = np.zeros((high, widened(have_columns, columns)), np.int64)
-    grown[:have_rows, :have_columns] = sums
-    return grown
+    def _moved(self, kept: Int64Array, sums: Int64Array, used: tuple[int, int]) -> Int64Array:
+        """Put sums into an array with room for as many slices again, and for about the columns that there were.
 
-
-def _moved(kept: Int64Array, sums: Int64Array, used: tuple[int, int]) -> Int64Array:
-    """Put sums into an array with room for as many slices again, and for about the columns that there were.
-
-    An array of which most was ``used``, rows and columns, is used again, as the next batch brings as many slices and
-    columns as went; so is a small one. What was not used holds zeros.
-    """
-    rows, columns = kept.shape
-    fits = len(sums) <= ROOM * used[0] and kept_width(sums.shape[1], used[1]) == sums.shape[1]
-    if fits or sums.size <= SMALL:
-        sums[:rows, :columns] = kept
-        sums[:rows, columns : used[1]] = 0
-        sums[rows : used[0], : used[1]] = 0
-        return sums
-    moved = np.zeros((2 * rows, kept_width(sums.shape[1], columns)), np.int64)
-    moved[:rows, :columns] = kept
-    return moved
+        An array of which most was ``used``, rows and columns, is used again, as the next batch brings as many slices
+        and columns as went; so is a small one. What was not used holds zeros.
+        """
+        (rows, columns), growth = kept.shape, self._growth
+        needed = rows if growth.is_tight else used[0]
+        fits = growth.keeps(len(sums), needed, ROOM) and growth.kept_columns(sums.shape[1], used[1]) == sums.shape[1]
+        if fits or growth.is_small(sums.size, SMALL):
+            sums[:rows, :columns] = kept
+            sums[:rows, columns : used[1]] = 0
+            sums[rows : used[0], : used[1]] = 0
+            return sums
+        width = growth.kept_columns(sums.shape[1], columns)
+        moved = np.zeros((growth.rows(rows, 2 * rows, 8 * width), width), np.int64)
+        moved[:rows, :columns] = kept
+        return moved

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from penstock.evaluate.components.numbers import Component, Planes, kept_width, widened
+from penstock.evaluate.components.numbers import Component, Planes
+from penstock.evaluate.windows.growth import UNBOUNDED, Growth
 from penstock.evaluate.windows.partials import Order
 from penstock.model.arrays import Int64Array
 
@@ -19,22 +20,32 @@ SHORT: Final = 16  # slices of a window that are sooner gone through than found 
 class SegmentTree:
     """A segment tree over slices, one array per level and plane: node i of a level combines 2i and 2i + 1 below it.
 
-    Rows beyond the last slice hold identities, so levels are always full and no node needs to know how many there are.
+    Rows beyond the last slice hold identities, so no node needs to know how many there are. The last row of an odd
+    level has no node above it: no stretch of slices asks for one.
     All evaluations climb together: a level costs a few array operations, whatever their number. Nodes above slices that
     have changed are computed when they are asked for, a stretch of them at once, and so are whole levels that are new.
     """
 
-    def __init__(self, component: Component) -> None:
-        """Begin without slices or columns."""
-        self.component = component
+    def __init__(self, component: Component, growth: Growth = UNBOUNDED) -> None:
+        """Begin without slices or columns; ``growth`` says what may be taken besides what is needed."""
+        self.component, self._growth = component, growth
         self._slices, self._columns = 0, 0
         self._levels: list[Planes] = [component.identities((1, 0))]
         self._stale = (0, 0)  # the slices, from one before another, above which nodes are not computed yet
+        self._is_climbed = False  # levels above the leaves were asked for
 
     @property
     def nbytes(self) -> int:
         """Return how much memory the levels take."""
-        return sum(int(plane.nbytes) for level in self._levels for plane in level)
+        return self.bytes_with(0, 0)
+
+    def bytes_with(self, slices: int, columns: int) -> int:
+        """Return how much memory so many slices and columns will take at least, with the levels above them."""
+        leaves = self._levels[0]
+        rows, width = map(int, leaves[0].shape)
+        levels = 2 if self._is_climbed else 1  # those above the leaves are made anew when they are asked for
+        cell: int = sum(plane.itemsize for plane in leaves)
+        return levels * max(rows, slices) * max(width, columns) * cell
 
     def place(self, rows: Int64Array, slices: int, columns: int) -> None:
         """Make room for slices and columns; the slice stored as i becomes ``rows[i]``, those between hold nothing."""
@@ -106,7 +117,9 @@ class SegmentTree:
         """
         kept = tuple(plane[first : self._slices, columns] for plane in self._levels[0])
         slices, rows, width = self._slices - first, *self._levels[0][0].shape
-        if rows * width > SMALL and (ROOM * self._slices < rows or kept_width(width, self._columns) < width):
+        growth, needed = self._growth, slices if self._growth.is_tight else self._slices
+        fits = growth.keeps(rows, needed, ROOM) and growth.kept_columns(width, self._columns) == width
+        if not (fits or growth.is_small(rows * width, SMALL)):
             self._levels = [self.component.identities((1, 0))]
             self._grow(slices, len(columns))
         else:
@@ -145,7 +158,9 @@ class SegmentTree:
         if first == end:
             return
         for below, above in zip(self._levels, self._levels[1:], strict=False):
-            first, end = first >> 1, (end + 1) >> 1
+            first, end = first >> 1, min((end + 1) >> 1, len(above[0]))  # of an odd level, the last node has no parent
+            if first >= end:
+                break
             left = tuple(plane[2 * first : 2 * end : 2, :width] for plane in below)
             right = tuple(plane[2 * first + 1 : 2 * end : 2, :width] for plane in below)
             for plane, values in zip(above, self.component.combine(left, right), strict=True):
@@ -157,27 +172,37 @@ class SegmentTree:
         width = self._columns
         for below, above in zip(self._levels, self._levels[1:], strict=False):
             rows = np.unique(rows >> 1)
+            rows = rows[rows < len(above[0])]
             left = tuple(plane[2 * rows, :width] for plane in below)
             right = tuple(plane[2 * rows + 1, :width] for plane in below)
             for plane, values in zip(above, self.component.combine(left, right), strict=True):
                 plane[rows, :width] = values
 
     def _grow(self, slices: int, columns: int) -> None:
-        """Double the levels' rows until slices fit, and make room for columns."""
+        """Make room for slices and columns."""
         rows, width = self._levels[0][0].shape
         if slices <= rows and columns <= width:
             return
-        while rows < slices:
-            rows *= 2
         old = self._levels[0]
-        self._levels = [self.component.identities((rows, widened(width, columns)))]
+        each = 2 * sum(plane.itemsize for plane in old)  # the levels above take as much as the leaves
+        width = self._growth.columns(width, columns, each * max(rows, slices))
+        rows = rows if slices <= rows else self._growth.rows(slices, _doubled(rows, slices), each * width)
+        self._levels = [self.component.identities((rows, width))]
         for plane, values in zip(self._levels[0], old, strict=True):
             plane[: values.shape[0], : values.shape[1]] = values
 
     def _raise_levels(self) -> None:
         """Make the levels above the slices, if they are not there: short windows may never need them."""
         rows, width = self._levels[0][0].shape
+        self._is_climbed = True
         if len(self._levels) < rows.bit_length():
             above = range(1, rows.bit_length())
             self._levels = [self._levels[0], *(self.component.identities((rows >> i, width)) for i in above)]
             self._outdate(0, self._slices)
+
+
+def _doubled(have: int, need: int) -> int:
+    """Double a number until it is enough."""
+    while have < need:
+        have *= 2
+    return have

@@ -14,7 +14,7 @@ from penstock.evaluate.components.numbers import Component, Planes
 from penstock.evaluate.components.states import State, bytes_of
 from penstock.evaluate.components.value_tables import FrequencyTable
 from penstock.evaluate.windows.lane_edges import LaneEdges
-from penstock.evaluate.windows.lanes import DenseLane
+from penstock.evaluate.windows.lanes import UNBOUNDED, DenseLane, Growth
 from penstock.evaluate.windows.partials import Distinct, Merged, Partials
 from penstock.evaluate.windows.scan import ScanLane
 from penstock.model.arrays import Int64Array
@@ -27,9 +27,9 @@ class WideLane(DenseLane):
     anew, with slices as fine as they came, and stays so.
     """
 
-    def __init__(self, components: Sequence[Component], edges: LaneEdges) -> None:
+    def __init__(self, components: Sequence[Component], edges: LaneEdges, growth: Growth = UNBOUNDED) -> None:
         """Begin without partials."""
-        super().__init__(components)
+        super().__init__(components, growth)
         self._edges: LaneEdges | None = edges
         self._came: list[tuple[Partials, Distinct]] = []
 

@@ -18,7 +18,7 @@ from penstock.language.grammar.literals import quote
 from penstock.language.options import SHEDS, OptionClause, sheds
 from penstock.language.statements import Select
 from penstock.model.query import Aggregate, Output, Query
-from penstock.model.sampling import BOUND, SHARE, WEIGHT
+from penstock.model.sampling import BOUND, SHARE, TWINS, WEIGHT
 
 ESTIMATED: Final = ("count", "count_if", "sum", "avg")  # aggregates that a sample estimates without bias, or nearly
 
@@ -35,8 +35,8 @@ def estimated(query: Query, select: Select, columns: Sequence[str]) -> Query:
     """
     if not sheds(query):
         return query
-    if WEIGHT in (column.lower() for column in columns):
-        what, detail = f'option shed of a stream with a column "{WEIGHT}"', "The weights of rows have that name."
+    for taken in {WEIGHT, TWINS}.intersection(column.lower() for column in columns):
+        what, detail = f'option shed of a stream with a column "{taken}"', "What is told of sampled rows has that name."
         _refuse(what, select, detail, "Give the column another name.")
     _check(query, select)
     numbers = {a: i for i, a in enumerate(map(_estimate, query.aggregates))}
@@ -78,7 +78,7 @@ def _estimate(aggregate: Aggregate) -> Aggregate:
 
 def _bound(aggregate: Aggregate) -> Aggregate:
     """Return what bounds the estimate of an aggregate."""
-    return Aggregate(f"bound_of_{aggregate.function}", (*aggregate.arguments, quote(WEIGHT)))
+    return Aggregate(f"bound_of_{aggregate.function}", (*aggregate.arguments, quote(WEIGHT), quote(TWINS)))
 
 
 def _place(output: Output, query: Query, select: Select) -> int | None:

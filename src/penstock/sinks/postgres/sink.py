@@ -159,7 +159,10 @@ class PostgresWriter(RecordedWriter):
         text = _BEGIN_PROGRESS if self._held < 0 else _ADVANCE_PROGRESS
         told = {"state": self.memory.owner, "stream": self.stream, "number": number, "before": self._held}
         if connection.execute(sql.SQL(text).format(self._progress), told).rowcount != 1:
-            raise SinkError(f'another engine writes answers of stream "{self.stream}" to {self.sink.place}')
+            raise SinkError(
+                f'another engine, or another sink, writes answers of stream "{self.stream}" to {self.sink.place}',
+                hint="Two sinks of one engine need a schema each; of two engines, each needs a state folder.",
+            )
         if self._held > self._delivered:
             self._take_back(connection)
 

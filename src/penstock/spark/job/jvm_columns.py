@@ -99,6 +99,18 @@ class CollectedRows:
         return pa.Table.from_batches(batches).cast(schema) if batches else schema.empty_table()
 
 
+def observing(frame: DataFrame, name: str, texts: Sequence[str]) -> DataFrame:
+    """Let aggregates of a frame's rows, written as SQL, be told by the job that reads them for something else."""
+    first, *rest = [_parse()(text) for text in texts]
+    return _framed(_handle_of(frame).observe(name, first, _seq(rest)), frame)
+
+
+def observed(frame: DataFrame, name: str) -> list[int | None]:
+    """Return what was observed in the job of a frame that has run: whole numbers."""
+    row = _handle_of(frame).queryExecution().observedMetrics().apply(name)
+    return [None if row.isNullAt(place) else int(row.getLong(place)) for place in range(row.length())]
+
+
 def plan(frame: DataFrame) -> None:
     """Plan a frame as far as its generated code, without running it."""
     _handle_of(frame).queryExecution().toRdd()

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.kernel.row_aggregation import RowAggregation
+from penstock.kernel.row_aggregation import LeftOut, RowAggregation
 from penstock.kernel.row_placement import RowPlacement, can_be_placed
 from penstock.kernel.row_projection import RowProjection
 from penstock.kernel.signing import Sent, Signing
@@ -31,15 +31,25 @@ from penstock.spark.job.attempt import GUARDS_KEPT, attempt_struct
 from penstock.spark.job.attempting_writer import AttemptingWriter
 from penstock.spark.job.counted_rows import counts_told
 from penstock.spark.job.held_rows import HeldRows
-from penstock.spark.job.jvm_columns import CollectedRows, JvmColumns, keep, plan, with_texts, written
+from penstock.spark.job.jvm_columns import (
+    CollectedRows,
+    JvmColumns,
+    keep,
+    observed,
+    observing,
+    plan,
+    with_texts,
+    written,
+)
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.row_writer import RowWriter
 from penstock.spark.job.sampled_rows import whole
-from penstock.spark.job.writer import Bounds, Writer
+from penstock.spark.job.writer import MARKS, Bounds, Writer
 from penstock.spark.session.temporary_settings import INTERPRETED, set_for_now
 from penstock.spark.sources.computed_columns import with_inputs
 from penstock.store.invalid import FLOOR, Invalid, without_reasons
 
+LEFT_OUT: Final = "left out"  # what is observed of the rows that a job does not send
 FEW_PARTIALS: Final = 20_000  # of the batch before: up to so many, one task puts them together
 MANY_COPIES: Final = 1_000_000  # of all rows of a batch …
 MOST_PLACED: Final = 200_000  # rows of a batch whose slices and cells the driver finds, however many cores Spark has …
@@ -60,6 +70,7 @@ class PartialsJob:
         self.expected_rows = 0  # of a batch
         self.cores = MOST_PLACED_ON_ONE // MOST_PLACED  # of Spark
         self.beside: Beside | None = None  # what else is sent of each row, where rows are sent
+        self.is_sampled = False  # of the rows of the next batch, some are shed
         self._sent_beside: pa.Table | None = None
         self.invalid = Invalid()  # rows of the last batch
         self.collected = CollectedRows()
@@ -224,7 +235,23 @@ class RowsJob(PartialsJob):
         if self._placing is None:
             return sent.select(self.rows(batch, tables, bounds))
         rows = self.joined(batch, tables)
+        if self._leaves_out:
+            rows = self._without_left_out(rows, bounds)
         return sent.select(keep(self._before).select(rows) if self._before else rows)
+
+    @property
+    def _leaves_out(self) -> bool:
+        """Tell whether rows that are shed need not be sent: all queries shed load, and nobody wants whole rows."""
+        members = self.layout.members
+        alone = self.beside is None and not self.layout.plan.joins and self._placing is not None
+        return self.is_sampled and alone and all(member.sheds for member in members)
+
+    def _without_left_out(self, rows: DataFrame, bounds: Bounds) -> DataFrame:
+        """Leave out the rows that are only to be counted, and count them in passing."""
+        gone, time = self._written.left_out(), self._written.time
+        marked = with_texts(rows, {MARKS: self._written.marks(bounds)})
+        told = [f"count_if({gone}) AS n", f"min(IF({gone}, {time}, NULL)) AS a", f"max(IF({gone}, {time}, NULL)) AS b"]
+        return observing(marked, LEFT_OUT, told).where(f"NOT ({gone})")
 
     def _found(self, frame: DataFrame, bounds: Bounds) -> pa.Table:
         """Let Spark send the rows, and aggregate them."""
@@ -232,16 +259,25 @@ class RowsJob(PartialsJob):
         alone = self.beside is None
         rows = self.collected.of(frame, second_form=placing is not None) if alone else frame.toArrow()
         self._sent_beside = None if alone else rows
+        left_out = _left_out(frame) if self._leaves_out else None
+        if left_out is not None:
+            rows = left_out.with_ends(rows)
         if placing is not None:
             rows = placing.placed(rows, bounds.watermark_us, _ahead(bounds), bounds.edges)
-        return self._aggregated(rows, bounds)
+        return self._aggregated(rows, bounds, left_out)
 
-    def _aggregated(self, rows: pa.Table, bounds: Bounds) -> pa.Table:
+    def _aggregated(self, rows: pa.Table, bounds: Bounds, left_out: LeftOut | None = None) -> pa.Table:
         """Aggregate rows, and give their partials signatures."""
-        partials = self._aggregation.partials(rows, bounds.watermark_us, bounds.ahead_us)
+        partials = self._aggregation.partials(rows, bounds.watermark_us, bounds.ahead_us, left_out)
         found = self.signing.sign(partials)
         self.signing.sent = replace(self.signing.sent, bytes=rows.nbytes, rows=rows.num_rows)
         return found
+
+
+def _left_out(frame: DataFrame) -> LeftOut | None:
+    """Read which rows a job has left out; None: there was none."""
+    count, first, last = observed(frame, LEFT_OUT)
+    return None if not count or first is None or last is None else LeftOut(count, first, last)
 
 
 def _ahead(bounds: Bounds) -> int:

@@ -23,6 +23,7 @@ from penstock.share.row_schema import (
     DOUBTED_FLAG,
     REVISED_FLAG,
     SHED_FLAG,
+    SIGN,
     TIME,
     RowSchema,
     failed_name,
@@ -33,8 +34,9 @@ from penstock.spark.job.cell_numbers import ordered
 from penstock.spark.job.jvm_columns import written
 from penstock.spark.job.literals import quoted
 from penstock.spark.job.many_trees import many_trees
-from penstock.spark.job.writer import Writer
+from penstock.spark.job.writer import AHEAD, WATERMARK, Writer
 from penstock.spark.sources.computed_columns import inputs_of
+from penstock.store.invalid import FLOOR
 
 
 def can_send_rows(layout: Layout) -> bool:
@@ -85,12 +87,12 @@ class RowWriter(Writer):
         return self._values.setdefault(text, f"v{len(self._values)}")
 
     def _flags(self) -> dict[str, str]:
-        """Write what is only true or false of a row."""
+        """Write what is only true or false of a row, and its sign in a sample."""
         found = {BASE_FLAG: self.base()} if self.joins else {}
         if self.layout.revising:
             found[REVISED_FLAG] = self.revised()
         if self.layout.samples:
-            found[SHED_FLAG] = self.layout.shed
+            found |= {SHED_FLAG: self.layout.shed, SIGN: self.signed_row()}
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             found[DOUBTED_FLAG] = " OR ".join(doubted)
         return found | {failed_name(i): f"{name} IS NULL" for i, name in enumerate(self.tried.values())}
@@ -110,6 +112,13 @@ class RowWriter(Writer):
         """Write an attribute's value in the order of its axis; a string or a Boolean is in order as it is."""
         text = self.numbering.value(key)
         return text if key.kind in ("string", "boolean") else ordered(key, text)
+
+    def left_out(self) -> str:
+        """Write which rows are only to be counted: shed ones that are valid, and not late; it reads the marks."""
+        known = f"{self.time} < {AHEAD.format(t=self.time)} AND {self.time} > {FLOOR}L"
+        return (
+            f"coalesce({self.layout.shed} AND {known} AND NOT ({self.time} < {WATERMARK.format(t=self.time)}), false)"
+        )
 
     def cell_step(self) -> list[list[Column]]:
         """Write no step: cells are told where they are sent."""

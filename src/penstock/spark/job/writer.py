@@ -32,6 +32,7 @@ from penstock.share.partial_schema import (
     LATE_COUNT,
     ROW_COUNT,
     SHED_COUNT,
+    SIGNED_COUNT,
     TOUCHED_COUNT,
     component_name,
     key_name,
@@ -326,6 +327,7 @@ class Writer:
             counted |= {CORRECTED_COUNT: f"count_if({self.is_late}{once} AND ({self.revised()}))"}
         if self.layout.samples:
             counted |= {SHED_COUNT: f"count_if({self.valid} AND {self.layout.shed}{once})"}
+            counted |= {SIGNED_COUNT: f"sum({self.signed_row()})"}
         if self.joins:
             counted |= {BASE_COUNT: f"count_if({self.base()})"}
         counted |= {
@@ -334,6 +336,10 @@ class Writer:
         if doubted := [f"{quoted(inputs_of(name))} IS NOT NULL" for name in sorted(self.layout.unwatched)]:
             counted |= {DOUBTED: f"count_if({self.valid} AND ({' OR '.join(doubted)}))"}
         return [written(text, name) for name, text in counted.items()]
+
+    def signed_row(self) -> str:
+        """Write the sign of a row that a sample keeps, once however often joins repeat it."""
+        return f"IF({self.base()}, {self.layout.sign}, 0L)" if self.joins else self.layout.sign
 
     def revised(self) -> str:
         """Tell whether a final window holds the row whose answer late rows still revise: the last one that ended."""

@@ -156,6 +156,14 @@ class TakenRows:
         """Return how many bytes a commit's rows take."""
         return self.folders.bytes_in(CommitSpan(number, number))
 
+    def share_of_bytes(self, commit: TakenCommit) -> float:
+        """Return how many bytes a commit's rows take, of a folder with others by their number."""
+        span, _ = self._place(commit.number)
+        try:
+            return self.folders.bytes_in(span) * min(1.0, commit.rows / max(1, self.folders.rows_in(span)))
+        except OSError:
+            return 0.0  # it has gone meanwhile
+
     def add_fragments(self, plan: int, number: int, added: pa.Table) -> None:
         """Store the fragments that a plan had not met before a commit."""
         if added.num_rows:

@@ -32,6 +32,7 @@ ACCOUNTS: Final = (
     Account("joining", "disk", "rows that wait for those of another stream", on_disk.joining),
     Account("rows", "disk", "kept for questions and queries to come", on_disk.kept),
     Account("keys", "disk", "of rows, to tell duplicates", on_disk.keys),
+    Account("queued", "disk", "rows that wait for expensive functions", on_disk.queued),
     Account("taken", "disk", "rows of queries without a window", on_disk.taken),
 )
 

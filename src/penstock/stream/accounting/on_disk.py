@@ -60,6 +60,12 @@ def keys(runner: StreamRunner) -> Iterator[Holding]:
         yield Holding(duplicates.folders.bytes_held(), queries_of(runner))
 
 
+def queued(runner: StreamRunner) -> Iterator[Holding]:
+    """List the files of rows that wait for expensive functions, for the queries that wait."""
+    for held, waiting in runner.pipeline.continuous.operators.in_files():
+        yield Holding(held, waiting)
+
+
 def taken(runner: StreamRunner) -> Iterator[Holding]:
     """List the rows that continuous queries took, by what each has taken since the engine's start.
 
@@ -69,7 +75,8 @@ def taken(runner: StreamRunner) -> Iterator[Holding]:
     shares, _ = runner.pipeline.continuous.figures.read()
     weights = [shares[number].bytes if number in shares else 0.0 for number in mine]
     rows, queues = runner.pipeline.continuous.rows, runner.pipeline.continuous.operators
-    yield Holding(rows.folders.bytes_held(), mine or queries_fed(runner), weights or None)
+    held = max(0.0, rows.folders.bytes_held() - sum(size for size, _ in queues.in_files()))
+    yield Holding(held, mine or queries_fed(runner), weights or None)
     if stored := rows.outputs_bytes():
         waiting = {number for _, queries in queues.held() for number in queries}
         yield Holding(stored, sorted(waiting) or queries_of(runner))

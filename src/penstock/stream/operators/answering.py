@@ -106,8 +106,9 @@ def open_operators(
     """Open the queues of a stream's operators; nothing waits before :meth:`OperatorQueues.recover`."""
     catalog, settings = given.catalog.catalog, given.settings
     gates = Gates(given.stream, catalog, doubtful, settings.desk.operators.refusal)
-    leaving = LeavingPass(gates, CostLooks(partial(cost_of, settings.session)))
-    return OperatorAnswers(OperatorQueues(rows, progress.windows, gates, catalog, settings.clock), leaving)
+    caps = settings.cap, settings.cap.queues.of(given.stream.name)
+    queues = OperatorQueues(rows, progress.windows, gates, catalog, settings.clock, *caps)
+    return OperatorAnswers(queues, LeavingPass(gates, CostLooks(partial(cost_of, settings.session))))
 
 
 def answer_what_is_through(pipeline: Pipeline) -> bool:

@@ -22,7 +22,7 @@ from penstock.kernel.operator_block import FAILED_ARGUMENT, RowBlock
 from penstock.model.arrays import BoolArray, Int64Array
 from penstock.model.instants import Clock
 from penstock.schedule.flushing import DueWork
-from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery
+from penstock.schedule.operator_queues import PathFigures, QueueHead, WaitingQuery, operator_policy_named
 from penstock.schedule.policy import Head, Policy
 from penstock.share.operators.calls import OperatorCall
 from penstock.spark.functions.resident_worker import StepAnswered
@@ -33,9 +33,14 @@ from penstock.stream.operators.estimates import OperatorEstimates
 from penstock.stream.operators.gates import Gates
 from penstock.stream.operators.left_work import LeftWork, due_s
 from penstock.stream.operators.queued_commit import QueuedCommit
+from penstock.stream.overload.memory_cap import MemoryCap
+from penstock.stream.overload.queue_cap import StreamQueue
+from penstock.stream.overload.stages import BLOCKS, CHAIN
 from penstock.stream.query_windows import QueryWindows
 
 HELD_BYTES: Final = 64 << 20  # of blocks in memory; all others are read when these have gone through
+CHAIN_POLICY: Final = operator_policy_named("Chain")
+GUESSED: Final = 2.0  # bytes of a row in memory for one in its file, before any was read
 REFRESH_US: Final = 250_000  # between two looks at what paths cost
 
 
@@ -73,8 +78,22 @@ class WaitingBlock:
 class OperatorQueues:
     """What waits for the operators of one stream; threads of workers and the stream's own share it."""
 
-    def __init__(self, rows: TakenRows, windows: QueryWindows, gates: Gates, catalog: Catalog, clock: Clock) -> None:
-        """Begin with nothing that waits; ``windows`` tell up to which commit each query has answered."""
+    def __init__(
+        self,
+        rows: TakenRows,
+        windows: QueryWindows,
+        gates: Gates,
+        catalog: Catalog,
+        clock: Clock,
+        memory: MemoryCap,
+        cap: StreamQueue,
+    ) -> None:
+        """Begin with nothing that waits; ``windows`` tell up to which commit each query has answered.
+
+        Where ``memory`` runs short, blocks are read one commit at a time; above some share of ``cap``, the policy is
+        Chain.
+        """
+        self.memory, self.cap = memory, cap
         self.rows, self.gates, self.catalog, self.clock, self.windows = rows, gates, catalog, clock, windows
         self.lock = threading.RLock()
         self.commits: dict[int, QueuedCommit] = {}  # in order
@@ -85,6 +104,8 @@ class OperatorQueues:
         self._operators: dict[str, OperatorCall] = {}
         self._figures: tuple[PathFigures, int] | None = None
         self._left = LeftWork()
+        self.steps = 0  # that workers have done
+        self._row_bytes = 0.0  # the most that a row has taken as part of a block
 
     # -- what comes and goes -------------------------------------------------------------------------------------
 
@@ -142,6 +163,26 @@ class OperatorQueues:
     def queue_bytes(self) -> int:
         """Return the bytes of blocks that are in memory."""
         return sum(held for held, _ in self.held())
+
+    @property
+    def stored_bytes(self) -> float:
+        """Return the bytes of all rows that wait, in files and of blocks in memory."""
+        return sum(held for held, _ in (*self.held(), *self.in_files()))
+
+    @property
+    def bytes_to_read(self) -> float:
+        """Return about how many bytes of blocks are read next, where none is in memory."""
+        with self.lock:
+            waiting = [queued.commit for queued in self.commits.values()]
+            if not waiting or any(queued.blocks is not None for queued in self.commits.values()):
+                return 0.0
+        return self._row_bytes * waiting[0].rows or GUESSED * self.rows.share_of_bytes(waiting[0])
+
+    def in_files(self) -> list[tuple[float, list[int]]]:
+        """List the bytes of files with rows that wait commit by commit, and the queries that wait for them."""
+        with self.lock:
+            waiting = [(queued.commit, list(queued.queries)) for queued in self.commits.values()]
+        return [(self.rows.share_of_bytes(commit), queries) for commit, queries in waiting]
 
     def held(self) -> list[tuple[int, list[int]]]:
         """List the bytes of blocks in memory commit by commit, and the queries that wait for them."""
@@ -215,15 +256,31 @@ class OperatorQueues:
         """Return when the rows of a commit came."""
         return self.commits[commit].arrival_us
 
+    def policy(self, chosen: Policy) -> Policy:
+        """Return the policy that holds: Chain while too much waits, and otherwise what is chosen."""
+        return CHAIN_POLICY if self.cap.is_active(CHAIN) else chosen
+
+    def drop_copies(self) -> bool:
+        """Let go of blocks that nothing was computed of, but for the oldest: they are read again in their turn."""
+        with self.lock:
+            loaded = [queued for queued in self.commits.values() if queued.blocks is not None]
+            dropped = [one for one in loaded[1:] if one.is_untouched]
+            for queued in dropped:
+                for block in queued.held:
+                    self._blocks.pop(block.key, None)
+                queued.unload()
+            return bool(dropped)
+
     def _load_more(self) -> None:
         """Read blocks that wait in files, while there is room for more."""
-        held = self.queue_bytes
+        held, most = self.queue_bytes, self._most_copies()
         for queued in list(self.commits.values()):
             if queued.blocks is not None:
                 continue
-            if held > HELD_BYTES:
+            if held and held + self._row_bytes * queued.commit.rows > most:
                 return
             queued.load(self.rows)
+            self._row_bytes = max(self._row_bytes, queued.bytes / max(1, queued.commit.rows))
             self._operators |= queued.operators
             for block in queued.held:
                 self._blocks[block.key] = block
@@ -231,6 +288,14 @@ class OperatorQueues:
                     self._advance(queued, block, number)
                 queued.compact(block)
             held += queued.bytes
+
+    def _most_copies(self) -> float:
+        """Return how many bytes of blocks may be in memory; the oldest may in any case, or nothing would go on."""
+        if self.memory.is_active(BLOCKS):
+            return 0.0
+        if not self.cap.cap.is_set:
+            return HELD_BYTES
+        return min(HELD_BYTES, self.cap.cap.bytes - sum(held for held, _ in self.in_files()))
 
     def _advance(self, queued: QueuedCommit, block: RowBlock, number: int) -> None:
         """Take a query as far through a block as it comes now."""
@@ -300,6 +365,7 @@ class OperatorQueues:
             self._heads[name].remove(block.key)
             heapq.heapify(self._heads[name])
             block.running.add(name)
+            self.commits[block.commit].is_begun = True
             operator, places = self._operators[name], block.wanted(name, asking)
             arguments, failed = block.arguments(operator, places)
             return OperatorStep(self, operator, block, places, arguments, failed, chosen.policy)
@@ -308,6 +374,7 @@ class OperatorQueues:
         """Take what a worker has computed."""
         name, block = step.operator.column, step.block
         with self.lock:
+            self.steps += 1
             block.running.discard(name)
             self._take(step, answer)
             sent = len(step.places) - int(step.failed.sum())

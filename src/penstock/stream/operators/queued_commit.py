@@ -30,6 +30,7 @@ class QueuedCommit:
     blocks: list[RowBlock] | None = None  # None: they are not read yet
     shared: frozenset[str] = frozenset()  # operators of several queries, and those of whose values some are stored
     open: dict[int, int] = field(default_factory=dict)  # blocks that each query is not through with
+    is_begun: bool = False  # a step was taken of the blocks that are read
 
     @property
     def held(self) -> list[RowBlock]:
@@ -69,6 +70,15 @@ class QueuedCommit:
         if (known := rows.outputs(self.commit.number)) is not None:
             take_outputs(self.blocks, self.operators, known)
             self.shared |= self.operators.keys() & set(known.column_names)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Tell whether the blocks are read, and nothing was computed of them or is being."""
+        return self.blocks is not None and not self.is_begun and not any(block.values for block in self.blocks)
+
+    def unload(self) -> None:
+        """Let the blocks go: they are read again when their turn comes."""
+        self.blocks, self.open = None, {}
 
     def _columns(self, plan: TakenPlan, rows: pa.Table) -> pa.Table:
         """Name the stored columns as queries read them."""

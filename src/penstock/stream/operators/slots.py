@@ -108,7 +108,8 @@ class OperatorSlots:
 
     def standing(self, pipeline: Pipeline, definitions: Iterable[Definition]) -> OperatorsPlan | None:
         """Tell how the operators of a stream stand, for its queries of now."""
-        return operators_standing(pipeline.continuous.operators, definitions, self.policy.current())
+        queues = pipeline.continuous.operators
+        return operators_standing(queues, definitions, queues.policy(self.policy.current()))
 
     def close(self) -> None:
         """End all processes; a step that runs is given up."""
@@ -169,7 +170,10 @@ class OperatorSlots:
         def failed(queues: OperatorQueues, error: BaseException) -> None:
             streams[queues].failure = error
 
-        step = self._choice.next_step(list(streams), self.policy.current(), failed, self.slots)
+        policy = self.policy.current()
+        for queues in streams:
+            policy = queues.policy(policy)
+        step = self._choice.next_step(list(streams), policy, failed, self.slots)
         if step is not None:
             return streams[step.queues], step
         for pipeline in pipelines:

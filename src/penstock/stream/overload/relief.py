@@ -16,7 +16,9 @@ from penstock.language.options import is_preemptible
 from penstock.model.byte_sizes import format_bytes
 from penstock.stream.accounting.accounts import balance_of
 from penstock.stream.accounting.in_memory import fed_by
-from penstock.stream.overload.stages import HOLD, PREEMPT, SKIP
+from penstock.stream.overload.queue_relief import QueueRelief
+from penstock.stream.overload.sampling_level import SamplingLevel
+from penstock.stream.overload.stages import BLOCKS, HOLD, PREEMPT, SKIP
 from penstock.stream.pauses import pause_by_hand, pause_for_memory, resume
 from penstock.stream.period_changes import PeriodChanges
 from penstock.stream.step import Step
@@ -36,16 +38,25 @@ class Relief:
         """Begin without a look."""
         self.runner, self.pipeline = runner, runner.pipeline
         self.cap = runner.pipeline.given.settings.cap
+        self.queues, self.sampling = QueueRelief(runner), SamplingLevel(runner)
         self.periods = PeriodChanges(runner.stream.name, runner.catalog, runner.pipeline)
         self._paused: dict[int, float] = {}  # what queries held that were paused
         self._looked = 0.0
 
     # -- between two batches -------------------------------------------------------------------------------------
 
-    def look(self) -> None:
+    def look_after_batch(self) -> None:
+        """Look, and let queries that shed load take fewer rows of the next batch, or more."""
+        self.look(after_batch=True)
+        self.sampling.look()
+
+    def look(self, *, after_batch: bool = False) -> None:
         """Measure, skip what is superseded, and let queries go on that have room; the stream's memory is had."""
+        self.queues.look(after_batch=after_batch)
         if self.cap.is_set and not self.pipeline.half_done:
-            self.measure()
+            self.measure(after_batch=after_batch)
+            if self.cap.is_active(BLOCKS) and self.pipeline.continuous.operators.drop_copies():
+                self.measure()
             if self.cap.is_active(SKIP):
                 self.cap.skipped += self.pipeline.committer.unanswered.skip_superseded()
         if not self.cap.active:  # the load that made it large may be gone
@@ -54,20 +65,22 @@ class Relief:
 
     def look_idle(self) -> None:
         """Look now and then while no batch comes."""
-        if self.cap.is_set and time.monotonic() - self._looked < IDLE_S:
+        if (self.cap.is_set or self.queues.queue.cap.is_set) and time.monotonic() - self._looked < IDLE_S:
             return
+        self._looked = time.monotonic()
         self.look()
 
-    def measure(self) -> None:
+    def measure(self, *, after_batch: bool = False) -> None:
         """Note what the stream holds, and those that it feeds."""
         self._looked = time.monotonic()
         for one in (self.runner, *_fed(self.runner)):
-            self.cap.note(one.stream.name, balance_of(one, "memory").total)
+            self.cap.note(one.stream.name, balance_of(one, "memory").total, batch=after_batch)
 
     # -- before a batch ------------------------------------------------------------------------------------------
 
     def hold(self, stopping: threading.Event) -> None:
         """Let a batch wait while it is too much, and something can still be answered, taken or paused."""
+        self.queues.hold(stopping)
         if not self.cap.is_active(HOLD):
             return
         began = time.monotonic()
