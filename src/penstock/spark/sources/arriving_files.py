@@ -100,7 +100,7 @@ def files_of(stream: Stream, checkpoint: Path, batch_id: int, source: str) -> li
 
 def rows_after_end(stream: Stream, checkpoint: Path, batch_id: int, source: str) -> StreamEnded:
     """Word that rows came after a stream had ended, and in which files."""
-    files = files_of(stream, checkpoint, batch_id, source) if source else []
+    files = files_of(stream, checkpoint, batch_id, source) if source and "path" in stream.options else []
     more = f" and {len(files) - MOST_TOLD} more" if len(files) > MOST_TOLD else ""
     detail = f"in {', '.join(files[:MOST_TOLD])}{more}" if files else None
     what = f'stream "{stream.name}" was ended, but more rows came'
