@@ -33,6 +33,6 @@ def test_a_status_shows_how_far_backfills_are() -> None:
     assert "  backfill pace: 3 of 10 parts of the past read" in status_text(found | head).splitlines()
     stage = {"stage": "background", "active": True, "times": 1, "seconds": 2.0}
     figures = {"cap_bytes": 100, "held_bytes": 90, "peak_bytes": 95, "stages": [stage], "skipped": 0, "held_s": 0.0}
-    figures |= {"preempted": 0, "resumed": 0, "over": 0}
+    figures |= {"preempted": 0, "resumed": 0, "sampled": 0, "over": 0}
     told = status_text(found | head | {"overload": figures})
     assert "  backfill pace: 3 of 10 parts of the past read; waits, as memory runs short:" in told

@@ -38,7 +38,7 @@ def test_a_query_comes_and_goes(folder: Path, engine: Pretended) -> None:
     added = ask_running(folder, "create", {"query": "pace", "text": PACE})
     assert (added["query"], added["first_end_us"], added["why"]) == ("pace", NOW, "the stream is younger")
     assert engine.calls == [("create", "pace", "added")]
-    assert ask_running(folder, "pause", {"query": "pace"}) == {"query": "pace"}
+    assert ask_running(folder, "pause", {"query": "pace"}) == {"query": "pace", "changed": True}
     assert engine.catalog.user_paused("pace")
     ask_running(folder, "resume", {"query": "PACE"})
     assert not engine.catalog.user_paused("pace")

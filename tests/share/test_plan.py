@@ -302,4 +302,5 @@ def test_a_window_of_rows_tells_its_length_in_rows() -> None:
 def test_what_queries_that_shed_store_is_told_in_words() -> None:
     text = "SELECT count(*) AS n, avg(v) AS m FROM s [RANGE 5 s SLIDE 5 s] WITH (shed = 'sample')"
     told = str(explain_plan("s", [definition(text)], "weave", 1))
-    assert "weighted sum(`v`), bound of count(*), bound of count(`v`), bound of avg(`v`), bound of sum(`v`)" in told
+    assert "weighted count(*), weighted count(`v`), weighted sum(`v`), bound of count(*), sureness of count(*)" in told
+    assert "bound of avg(`v`), bound of sum(`v`), sureness of avg(`v`), sureness of sum(`v`)" in told

@@ -158,7 +158,7 @@ def test_what_cannot_go_on_is_refused_with_who_is_in_the_way(opened: ps.Engine, 
         opened.execute(changed)
     for refused, why in {
         "ALTER STREAM s DROP COLUMN ts": "the event time of the stream",
-        "ALTER STREAM s SET OPTIONS (dedup = 'k')": "dedup is none: that cannot change",
+        "ALTER STREAM s SET OPTIONS (dedup = 'k')": "repeated rows were counted so far: that cannot change",
         "ALTER STREAM s ADD COLUMN V INT": 'has a column "V" already',
         "ALTER STREAM s DROP COLUMN nobody": 'has no column "nobody"',
         "ALTER STREAM s WATERMARK FOR k": "the event time of stream",

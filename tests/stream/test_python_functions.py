@@ -136,7 +136,7 @@ def test_an_exception_pauses_its_query_alone_and_says_where(bed: TestBed) -> Non
     bed.feed("trades", [{"ts": 25, "a": 2, "b": 1}])
     assert (bed.timeline("other"), bed.timeline("guarded")) == ([(10, 2), (20, 3)], [(10, 1), (20, 1)])
     reasons = {name: bed.paused(name) or "" for name in texts}
-    assert "ratio() failed: ZeroDivisionError: division by zero in ratio_" in reasons["fails"]
+    assert "ratio() failed: ZeroDivisionError: division by zero in ratio(CAST" in reasons["fails"]
     assert "on a row of 2026-01-05T00:00:02" in reasons["fails"]
     assert "wrong() returned str 'seven', which is not of type int64" in reasons["mistyped"]
     assert "on a row of 2026-01-05T00:00:01" in reasons["mistyped"]

@@ -83,8 +83,9 @@ def test_batches_wait_while_the_queues_are_full_and_no_answer_is_lost(
                     assert [one.stage for one in figures_of(bed).stages if one.active] == []
                     for name, (_, like) in QUERIES.items():
                         assert answers(bed, name) == expected(like, given), name
-    assert 'queues of stream "s": stage chain begins' in caplog.text
-    assert 'queues of stream "s": stage chain ends' in caplog.text
+    told_of = "\n".join(caplog.messages)
+    assert 'queues of stream "s": stage chain begins' in told_of
+    assert 'queues of stream "s": stage chain ends' in told_of
 
 
 def test_above_seven_tenths_of_the_cap_chain_chooses_and_below_half_of_it_the_users_policy_again() -> None:

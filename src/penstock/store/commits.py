@@ -200,6 +200,7 @@ class Commit:
         known["attempts"] = tuple(record["attempts"])
         known["backfilled"] = tuple(record.get("backfilled", ()))
         known["past_taken"] = tuple(record.get("past_taken", ()))
+        known["twins"] = tuple(record.get("twins", ()))
         return Commit(**known)
 
 
