@@ -132,7 +132,8 @@ def test_a_backfill_names_the_statement_that_gives_a_query_its_past(spark: Spark
         bed.feed("s", [(3, 3, 1)])
         with pytest.raises(Unsupported) as refused:
             bed.engine.backfill(["order by"], since)
-        statement = str(refused.value.hint).removeprefix("Run ").partition(": results")[0]
+        statement = str(refused.value.hint).partition("in Python, run ")[2].partition(": results")[0]
+        assert str(refused.value.hint).startswith(f"Write WITH (from = '{since}') into its file")
         assert statement == f"ALTER QUERY `order by` SET (from = '{since}')"
         with bed.working():
             bed.engine.execute(statement)

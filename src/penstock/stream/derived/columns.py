@@ -82,8 +82,10 @@ def refuse_past(chosen: Sequence[Definition], catalog: Catalog, since: str) -> N
             raise Unsupported(what, hint="Name queries that emit every answer.")
         if definition.query.is_continuous:
             what = f'query "{definition.name}" has no window, and has answered the rows since it came'
-            altered = f"ALTER QUERY {write_name(definition.name)} SET (from = {write_string(since)})"
-            hint = f"Run {altered}: results have each row once, and sinks get the past from the new version."
+            given = f"(from = {write_string(since)})"
+            altered = f"ALTER QUERY {write_name(definition.name)} SET {given}"
+            after = "results have each row once, and sinks get the past from the new version."
+            hint = f"Write WITH {given} into its file in a project; in Python, run {altered}: {after}"
             raise Unsupported(what, hint=hint)
         if isinstance(definition.query.window, SessionWindow):
             what = f'query "{definition.name}" answers sessions, which begin with the rows to come'
