@@ -46,6 +46,13 @@ def in_children(work: Callable[[int], Iterator[bytes]], count: int, rows: int = 
     return found
 
 
+def readable_within(file: int, limit_s: float) -> bool:
+    """Tell whether something can be read of a pipe in time, or its end; ``select`` takes no file beyond the 1,024th."""
+    poller = select.poll()
+    poller.register(file, select.POLLIN)
+    return bool(poller.poll(limit_s * 1000))
+
+
 def _in_child(work: Iterator[bytes], count: int, limit_s: float) -> tuple[list[bytes], Lost | None]:
     """Let a child do work; return what it made of its items, and how it ended if that was before the last one."""
     reader, writer = os.pipe()
@@ -58,7 +65,7 @@ def _in_child(work: Iterator[bytes], count: int, limit_s: float) -> tuple[list[b
     results: list[bytes] = []
     held, hung, over = bytearray(), False, False
     while len(results) < count and not hung and not over:
-        hung = not select.select([reader], [], [], limit_s)[0]
+        hung = not readable_within(reader, limit_s)
         more = b"" if hung else os.read(reader, 1 << 20)
         over = not more
         held += more

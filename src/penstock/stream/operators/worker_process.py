@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.spark.functions.child_processes import ROW_S
+from penstock.spark.functions.child_processes import ROW_S, readable_within
 from penstock.spark.functions.resident_worker import HEAD, PROGRAM, StepAnswered, StepAsked, write_frame
 from penstock.spark.functions.udf_worker import UdfWorker
 
@@ -125,7 +124,7 @@ class WorkerProcess:
         while True:
             if len(held) >= HEAD and len(held) >= (end := HEAD + int.from_bytes(held[:HEAD], "little")):
                 return bytes(held[HEAD:end])
-            if not select.select([source], [], [], max(0.0, until - time.monotonic()))[0]:
+            if not readable_within(source, max(0.0, until - time.monotonic())):
                 self._forget()
                 raise WorkerLost(f"did not return within {limit_s:g} s")
             more = os.read(source, 1 << 20)
